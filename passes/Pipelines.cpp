@@ -82,6 +82,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.attention == AttentionMode::Fused)
     pm.addNestedPass<ProgramOp>(createFuseAttention());
   pm.addNestedPass<ProgramOp>(createNarrowProducts());
+  if (options.sumItems > 0)
+    pm.addNestedPass<ProgramOp>(createSplitColumnSums({options.sumItems}));
   pm.addNestedPass<ProgramOp>(createCutSavedValues());
   pm.addNestedPass<ProgramOp>(
       createFormKernels({options.minItems, options.smallWork}));

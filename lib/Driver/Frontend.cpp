@@ -236,6 +236,7 @@ static Stage getKernelStage(const StepOptions &options) {
             kernels.offloadOptimizer = options.offloadOptimizer;
             kernels.minItems = options.kernelLimits.minItems;
             kernels.smallWork = options.kernelLimits.smallWork;
+            kernels.sumItems = options.kernelLimits.sumItems;
             buildKernelPipeline(pm, kernels);
           }};
 }

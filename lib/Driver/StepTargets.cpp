@@ -18,6 +18,7 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
     KernelLimits limits = target->getKernelLimits();
     all.minItems = std::max(all.minItems, limits.minItems);
     all.smallWork = std::min(all.smallWork, limits.smallWork);
+    all.sumItems = std::max(all.sumItems, limits.sumItems);
   }
   return all;
 }

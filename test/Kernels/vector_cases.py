@@ -53,3 +53,16 @@ def vectors_of_members_of_a_flat_parameter(step):
     step.gradient(first, mapped(step, [first], "f32", ["%r = math.tanh %a0 : f32"]))
     step.gradient(second, mapped(step, [second, step.input([64, 256])], "f32",
                                  ["%r = arith.mulf %a0, %a1 : f32"]))
+
+
+@case
+def sums_of_many_rows_in_chunks(step):
+    # CUDA devices sum chunks of rows; the product with its rows' factor is written by the same kernel.
+    x, factor = step.input([4100, 256], "bf16"), step.input([4100])
+    scaled = step.generic(2, [(x, ["d0", "d1"]), (factor, ["d0"])], [(step.empty([4100, 256], "f32"), ["d0", "d1"])],
+                          [([4100, 256], "f32", 1.0)],
+                          lambda a, b, o: (["%w = arith.extf " + a + " : bf16 to f32",
+                                            f"%r = arith.mulf %w, {b} : f32"], ["%r"]))
+    step.keep(scaled)
+    step.keep(reduced(step, scaled, "addf", "0.5", [0]))
+    step.keep(reduced(step, scaled, "minimumf", "0x7F800000", [0]))

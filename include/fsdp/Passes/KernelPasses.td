@@ -160,6 +160,23 @@ def NarrowProducts : Pass<"fsdp-narrow-products", "::mlir::fsdp::ProgramOp"> {
                            "::mlir::arith::ArithDialect"];
 }
 
+def SplitColumnSums : Pass<"fsdp-split-column-sums", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Sums chunks of rows, and then their sums, where columns are few";
+  let description = [{
+    A reduction of at least a million elements, whose neighbours in memory belong
+    to different results, is done in two steps where it has fewer than `items`
+    results: over chunks of at least 16 rows, as many as make that number, and
+    over the chunks. The order of additions becomes a function of the shape.
+  }];
+  let options = [
+    Option<"items", "items", "int64_t", /*default=*/"65536",
+           "results of which as many are computed at a time">
+  ];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
   let summary = "Decides which ops of the step become one kernel";
   let description = [{

@@ -101,6 +101,11 @@ struct KernelOptions : PassPipelineOptions<KernelOptions> {
       llvm::cl::desc("work below which few items do no harm; default: of "
                      "processors"),
       llvm::cl::init(getCpuKernelLimits().smallWork)};
+  Option<int64_t> sumItems{
+      *this, "sum-items",
+      llvm::cl::desc("results below which large sums over rows are done in two "
+                     "steps; 0: never; default: of processors"),
+      llvm::cl::init(getCpuKernelLimits().sumItems)};
 };
 
 /// Options of `fsdp-arena`.

@@ -1,0 +1,63 @@
+// RUN: fsdp-opt %s --fsdp-split-column-sums --split-input-file | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-split-column-sums=items=64 --split-input-file | FileCheck %s --check-prefix=FEW
+
+// Rows are divided into 128 chunks, so that 65536 sums of chunks are computed at a time. Chunks start at the neutral
+// element, their sums at the sum's init.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-SAME: (%[[X:.*]]: tensor<4x2048x512xf32>)
+// CHECK: %[[INIT:.*]] = linalg.fill
+// CHECK: %[[E:.*]] = tensor.expand_shape %[[X]] {{\[\[}}0], [1, 2], [3]] output_shape [4, 128, 16, 512]
+// CHECK: %[[ZEROS:.*]] = linalg.fill {{.*}} -> tensor<128x512xf32>
+// CHECK: %[[P:.*]] = linalg.generic {{.*}}["reduction", "parallel", "reduction", "parallel"]{{.*}} ins(%[[E]] : tensor<4x128x16x512xf32>) outs(%[[ZEROS]] : tensor<128x512xf32>)
+// CHECK: arith.mulf
+// CHECK: arith.addf
+// CHECK: linalg.generic {{.*}}["reduction", "parallel"]{{.*}} ins(%[[P]] : tensor<128x512xf32>) outs(%[[INIT]] : tensor<512xf32>)
+// CHECK: ^bb0(%[[V:.*]]: f32, %[[SUM:.*]]: f32):
+// CHECK: arith.addf %[[V]], %[[SUM]]
+
+// There are more sums than 64.
+
+// FEW-LABEL: fsdp.program @step
+// FEW-COUNT-1: linalg.generic
+// FEW-NOT: linalg.generic
+// FEW: fsdp.return
+fsdp.program @step(%x: tensor<4x2048x512xf32>) -> tensor<512xf32> {
+  %half = arith.constant 0.5 : f32
+  %e = tensor.empty() : tensor<512xf32>
+  %init = linalg.fill ins(%half : f32) outs(%e : tensor<512xf32>) -> tensor<512xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d1, d2)>, affine_map<(d0, d1, d2) -> (d2)>], iterator_types = ["reduction", "reduction", "parallel"]}
+      ins(%x : tensor<4x2048x512xf32>) outs(%init : tensor<512xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %m = arith.mulf %v, %v : f32
+    %r = arith.addf %m, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<512xf32>
+  fsdp.return %s : tensor<512xf32>
+}
+
+// -----
+
+// Rows that lie side by side, and sums of few elements, stay.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-COUNT-2: linalg.generic
+// CHECK-NOT: linalg.generic
+fsdp.program @step(%x: tensor<512x8192xf32>, %y: tensor<128x512xf32>) -> (tensor<512xf32>, tensor<512xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<512xf32>) -> tensor<512xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<512x8192xf32>) outs(%init : tensor<512xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<512xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>], iterator_types = ["reduction", "parallel"]}
+      ins(%y : tensor<128x512xf32>) outs(%init : tensor<512xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.addf %v, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<512xf32>
+  fsdp.return %s, %t : tensor<512xf32>, tensor<512xf32>
+}
