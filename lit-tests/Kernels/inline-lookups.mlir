@@ -111,3 +111,35 @@ fsdp.program @step(%x: tensor<4x8xf32>, %y: tensor<8x64xf32>, %l: tensor<4xi64>)
   } -> tensor<4xbf16>
   fsdp.return %g : tensor<4xbf16>
 }
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#one = affine_map<(d0) -> (d0)>
+
+// What the program returns is written in any case, and looked up.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK: %[[T:.*]] = linalg.generic
+// CHECK: math.tanh
+// CHECK: tensor.extract %[[T]]
+// CHECK-NOT: math.tanh
+fsdp.program @step(%x: tensor<4x64xf32>, %l: tensor<4xi64>) -> (tensor<4x64xf32>, tensor<4xf32>) {
+  %e = tensor.empty() : tensor<4x64xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x64xf32>) outs(%e : tensor<4x64xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.tanh %v : f32
+    linalg.yield %r : f32
+  } -> tensor<4x64xf32>
+  %e1 = tensor.empty() : tensor<4xf32>
+  %g = linalg.generic {indexing_maps = [#one, #one], iterator_types = ["parallel"]}
+      ins(%l : tensor<4xi64>) outs(%e1 : tensor<4xf32>) {
+  ^bb0(%v: i64, %o: f32):
+    %i = linalg.index 0 : index
+    %c = arith.index_cast %v : i64 to index
+    %r = tensor.extract %t[%i, %c] : tensor<4x64xf32>
+    linalg.yield %r : f32
+  } -> tensor<4xf32>
+  fsdp.return %t, %g : tensor<4x64xf32>, tensor<4xf32>
+}

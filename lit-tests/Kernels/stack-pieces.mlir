@@ -48,18 +48,17 @@ fsdp.program @step(%a: tensor<4x8xf32>, %b: tensor<4x4xf32>, %c: tensor<4x2048xf
 
 // -----
 
-// Insertions into zeros, one after the other: each takes the result of the one before. An insertion into an argument
-// stays, since it goes in place.
+// Insertions into zeros, one after the other, are one loop. An insertion into an argument stays, since it goes in
+// place.
 
 // CHECK-LABEL: fsdp.program @step
-// CHECK: %[[S:.*]] = linalg.generic
+// CHECK-SAME: (%[[A:.*]]: tensor<4x8xf32>, %[[B:.*]]: tensor<4x8xf32>,
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[A]], %[[B]] : tensor<4x8xf32>, tensor<4x8xf32>)
+// CHECK: ^bb0(%[[X:.*]]: f32, %[[Y:.*]]: f32,
 // CHECK: %[[Z:.*]] = arith.constant 0.000000e+00
-// CHECK: arith.select %{{.*}}, %in, %[[Z]]
-// CHECK: %[[C:.*]] = tensor.collapse_shape %[[S]]
-// CHECK: %[[E:.*]] = tensor.expand_shape %[[C]]
-// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[E]] : tensor<4x8xf32>, tensor<4x3x8xf32>)
-// CHECK: arith.select %{{.*}}, %in, %in_{{.*}}
-// CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[0, 8] [4, 8] [1, 1]
+// CHECK: %[[FIRST:.*]] = arith.select %{{.*}}, %[[X]], %[[Z]]
+// CHECK: arith.select %{{.*}}, %[[Y]], %[[FIRST]]
+// CHECK: tensor.insert_slice %[[B]] into %{{.*}}[0, 8] [4, 8] [1, 1]
 fsdp.program @step(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>, %w: tensor<4x24xf32>)
     -> (tensor<4x24xf32>, tensor<4x24xf32>) {
   %zero = arith.constant 0.0 : f32
@@ -102,6 +101,62 @@ fsdp.program @step(%x: tensor<4x16xf32>, %b: tensor<16xf32>) -> tensor<4x8xf32> 
   } -> tensor<4x16xf32>
   %l = tensor.extract_slice %s[0, 0] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
   %h = tensor.extract_slice %s[0, 8] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
+  %e2 = tensor.empty() : tensor<4x8xf32>
+  %m = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%l, %h : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e2 : tensor<4x8xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %r = arith.mulf %v, %u : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  fsdp.return %m : tensor<4x8xf32>
+}
+
+// -----
+
+// More than four insertions go in place: each would be a pass over the whole tensor.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-COUNT-5: tensor.insert_slice
+// CHECK-NOT: arith.select
+fsdp.program @step(%a: tensor<4x8xf32>) -> tensor<4x40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x40xf32>) -> tensor<4x40xf32>
+  %0 = tensor.insert_slice %a into %f[0, 0] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x40xf32>
+  %1 = tensor.insert_slice %a into %0[0, 8] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x40xf32>
+  %2 = tensor.insert_slice %a into %1[0, 16] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x40xf32>
+  %3 = tensor.insert_slice %a into %2[0, 24] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x40xf32>
+  %4 = tensor.insert_slice %a into %3[0, 32] [4, 8] [1, 1] : tensor<4x8xf32> into tensor<4x40xf32>
+  fsdp.return %4 : tensor<4x40xf32>
+}
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+
+// Two ops in a row are computed in parts.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK-NOT: linalg.generic {{.*}}tensor<4x16xf32>
+// CHECK-COUNT-2: math.tanh
+// CHECK-NOT: math.tanh
+// CHECK: arith.mulf
+fsdp.program @step(%x: tensor<4x16xf32>) -> tensor<4x8xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.tanh %v : f32
+    linalg.yield %r : f32
+  } -> tensor<4x16xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = math.exp %v : f32
+    linalg.yield %r : f32
+  } -> tensor<4x16xf32>
+  %l = tensor.extract_slice %t[0, 0] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
+  %h = tensor.extract_slice %t[0, 8] [4, 8] [1, 1] : tensor<4x16xf32> to tensor<4x8xf32>
   %e2 = tensor.empty() : tensor<4x8xf32>
   %m = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
       ins(%l, %h : tensor<4x8xf32>, tensor<4x8xf32>) outs(%e2 : tensor<4x8xf32>) {

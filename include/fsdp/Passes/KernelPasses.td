@@ -69,13 +69,14 @@ def NormalizeCompute : Pass<"fsdp-normalize-compute", "::mlir::fsdp::ProgramOp">
 def StackPieces : Pass<"fsdp-stack-pieces", "::mlir::fsdp::ProgramOp"> {
   let summary = "Makes concatenations and insertions of equal pieces elementwise";
   let description = [{
-    A concatenation of pieces of one size along a dimension, and an insertion of
-    such a piece into a constant or an elementwise result, become a
-    linalg.generic over the pieces and their elements, which loop kernels fuse:
-    of at most 4 pieces, of at most 1024 elements each counted from the
-    dimension on, since every point loads an element of each. Slices of an
-    elementwise result of which nothing else is read are computed of slices of
-    its operands.
+    A concatenation of pieces of one size along a dimension, and insertions of
+    such pieces, one after the other, into a constant or an elementwise result,
+    become a linalg.generic over the pieces and their elements, which loop
+    kernels fuse. Every point loads an element of each piece: so there are at
+    most 4 of them, of at most 1024 elements each, counted from the dimension on.
+    Slices of an elementwise result are computed of slices of its operands where
+    nothing else reads it, and slices of a transpose or broadcast where loops
+    alone read it.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",
@@ -86,9 +87,9 @@ def InlineLookups : Pass<"fsdp-inline-lookups", "::mlir::fsdp::ProgramOp"> {
   let summary = "Computes looked up elements where they are looked up";
   let description = [{
     A loop that looks up elements of an elementwise result (tensor.extract)
-    computes them of its operands' elements instead, where that takes fewer
-    operations than the result has elements: the result need not be written for
-    the lookup. Operands that are looked up at the loop's own point become
+    computes them of its operands' elements instead, where all lookups of the
+    result together take fewer operations than it has elements, and loops alone
+    read it: it need not be written for the lookup. Operands that are looked up at the loop's own point become
     operands of the loop.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",

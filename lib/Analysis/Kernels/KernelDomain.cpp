@@ -81,19 +81,36 @@ countParallel(const KernelDomain &domain, ArrayRef<Operation *> roots) {
   return counts;
 }
 
+bool KernelDomain::isContiguous(Operation *op,
+                                ArrayRef<IndexSpace::Atom> atoms) const {
+  auto linalgOp = cast<linalg::LinalgOp>(op);
+  AffineMap largest;
+  for (OpOperand &operand : op->getOpOperands()) {
+    AffineMap map = linalgOp.getMatchingIndexingMap(&operand);
+    if (!largest || map.getNumResults() > largest.getNumResults())
+      largest = map;
+  }
+  AtomList walked = getAtoms(op, largest);
+  return !walked.empty() && !atoms.empty() && walked.back() == atoms.back();
+}
+
 void KernelDomain::alignInnerLoops(ArrayRef<Operation *> roots) {
   llvm::MapVector<IndexSpace::Atom, unsigned> parallel =
       countParallel(*this, roots);
   AtomList first;
+  bool isFirstContiguous = false;
   for (Operation *root : roots) {
     AtomList inner = getAtoms(root);
     llvm::erase_if(inner, [&](IndexSpace::Atom atom) {
       return parallel.lookup(atom) == roots.size();
     });
-    if (first.empty())
+    if (first.empty()) {
       first = inner;
+      isFirstContiguous = isContiguous(root, first);
+    }
     // Loops that are the same in part stay: they cannot become one list.
-    if (inner.empty() || llvm::any_of(inner, [&](IndexSpace::Atom atom) {
+    if (inner.empty() || isContiguous(root, inner) != isFirstContiguous ||
+        llvm::any_of(inner, [&](IndexSpace::Atom atom) {
           return llvm::is_contained(first, atom);
         }))
       continue;

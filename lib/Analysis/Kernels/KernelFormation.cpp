@@ -121,9 +121,10 @@ bool Former::isScalar(const StepGraph::Node &node) const {
          });
 }
 
-/// Reductions, and ops with a reader outside of the given clusters.
+/// Reductions, and ops with a reader outside of the given clusters. In the
+/// order of the program, as KernelLoops has them.
 SmallVector<Operation *> Former::getRoots(ArrayRef<int> within) const {
-  SmallVector<Operation *> roots;
+  SmallVector<int> nodes;
   for (int c : within)
     for (int n : clusters[c].nodes) {
       const StepGraph::Node &node = graph[n];
@@ -131,9 +132,10 @@ SmallVector<Operation *> Former::getRoots(ArrayRef<int> within) const {
           llvm::any_of(node.readers, [&](int reader) {
             return !llvm::is_contained(within, clusterOf[reader]);
           }))
-        roots.push_back(node.op);
+        nodes.push_back(n);
     }
-  return roots;
+  llvm::sort(nodes);
+  return llvm::map_to_vector(nodes, [&](int n) { return graph[n].op; });
 }
 
 bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
@@ -144,10 +146,9 @@ bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
 }
 
 /// The domain of both, with everything that one reads of the other connected.
-/// What one computes of a sum over rows of the other may run over other rows of
-/// the same size.
 /// Values that both read are connected too, where that is possible: a kernel
-/// then reads them once.
+/// then reads them once. What one computes of a sum over rows of the other may
+/// run over other rows of the same size.
 std::optional<KernelDomain> Former::mergeDomains(int a, int b) const {
   KernelDomain merged = clusters[a].domain;
   merged.append(clusters[b].domain);

@@ -306,8 +306,8 @@ LogicalResult KernelLoops::chooseGrid(std::string &why) {
   return success();
 }
 
-/// The loop along which most elements lie side by side. What is accessed at
-/// inner points counts once for each of an item's.
+/// The loop along which most elements lie side by side. An access at inner
+/// points weighs as many times as an item has inner points.
 void KernelLoops::chooseLane() {
   int64_t best = 0, innerSize = getInnerSize();
   for (unsigned i = 0, e = loops.size(); i != e; ++i) {

@@ -73,30 +73,62 @@ static linalg::GenericOp getProducer(Value value) {
 }
 
 /// Operations that computing one element of @value takes, of elements in
-/// memory; more than kMostOperations where it takes too many.
-static int64_t getElementCost(Value value) {
+/// memory; more than @most where it takes more.
+static int64_t getElementCost(Value value, int64_t most) {
   linalg::GenericOp op = getProducer(value);
   if (!op)
     return 0;
   int64_t cost = std::max<int64_t>(1, getBodyCost(op));
   for (OpOperand *operand : op.getDpsInputOperands()) {
-    if (cost > kMostOperations)
+    if (cost > most)
       break;
     if (op.payloadUsesValueFromOperand(operand))
-      cost += getElementCost(operand->get());
+      cost += getElementCost(operand->get(), most - cost);
   }
   return cost;
 }
 
-/// Whether @lookup, in the body of @op, computes its element for less than all
-/// of the tensor's would be written for.
-static bool isWorthInlining(linalg::GenericOp op, tensor::ExtractOp lookup) {
-  int64_t cost = getElementCost(lookup.getTensor()), points = 1;
+static int64_t getPointCount(linalg::GenericOp op) {
+  int64_t points = 1;
   for (int64_t size : op.getStaticLoopRanges())
     points *= size;
-  auto type = cast<RankedTensorType>(lookup.getTensor().getType());
-  return cost > 0 && cost <= kMostOperations &&
-         points <= type.getNumElements() / cost;
+  return points;
+}
+
+/// Adds the lookups of @value, or of it in another shape, in loops of @block.
+/// False where anything but loops reads it: then it is written in any case.
+static bool collectLookups(Value value, Block *block,
+                           SmallVectorImpl<tensor::ExtractOp> &lookups) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (isReshape(user))
+      return collectLookups(user->getResult(0), block, lookups);
+    if (user->getBlock() == block)
+      return isLoopOp(user);
+    auto lookup = dyn_cast<tensor::ExtractOp>(user);
+    auto loop = dyn_cast<linalg::GenericOp>(user->getParentOp());
+    if (!lookup || !loop || loop->getBlock() != block || !isLoopOp(loop))
+      return false;
+    lookups.push_back(lookup);
+    return true;
+  });
+}
+
+/// The lookups of @op's result that compute their elements for less than all of
+/// the result would be written for.
+static SmallVector<tensor::ExtractOp> getLookups(linalg::GenericOp op) {
+  SmallVector<tensor::ExtractOp> lookups;
+  if (getProducer(op->getResult(0)) != op ||
+      !collectLookups(op->getResult(0), op->getBlock(), lookups) ||
+      lookups.empty())
+    return {};
+  int64_t cost = getElementCost(op->getResult(0), kMostOperations), work = 0;
+  for (tensor::ExtractOp lookup : lookups)
+    work +=
+        cost * getPointCount(cast<linalg::GenericOp>(lookup->getParentOp()));
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (cost > kMostOperations || work > type.getNumElements())
+    return {};
+  return lookups;
 }
 
 //===----------------------------------------------------------------------===//
@@ -309,6 +341,7 @@ static void addOperands(linalg::GenericOp op) {
   auto wider = linalg::GenericOp::create(
       builder, op.getLoc(), op->getResultTypes(), inputs, op.getOutputs(), maps,
       op.getIteratorTypesArray());
+  wider->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   wider.getRegion().takeBody(op.getRegion());
   op->replaceAllUsesWith(wider);
   op->erase();
@@ -322,26 +355,24 @@ namespace {
 struct InlineLookups : fsdp::impl::InlineLookupsBase<InlineLookups> {
   void runOnOperation() override {
     Block &block = getOperation().getBody().front();
-    SmallVector<linalg::GenericOp> changed;
-    for (auto op : block.getOps<linalg::GenericOp>()) {
-      if (!isLoopOp(op))
+    llvm::SetVector<Operation *> changed;
+    // Backwards: what an element is computed of may be looked up elsewhere,
+    // too.
+    for (Operation &op : llvm::reverse(block)) {
+      auto generic = dyn_cast<linalg::GenericOp>(op);
+      if (!generic || generic->getNumResults() != 1)
         continue;
-      SmallVector<tensor::ExtractOp> lookups;
-      for (auto lookup : op.getBody()->getOps<tensor::ExtractOp>())
-        if (isWorthInlining(op, lookup))
-          lookups.push_back(lookup);
-      for (tensor::ExtractOp lookup : lookups) {
+      for (tensor::ExtractOp lookup : getLookups(generic)) {
+        changed.insert(lookup->getParentOp());
         OpBuilder builder(lookup);
         ElementBuilder elements(builder, lookup.getLoc());
         lookup.replaceAllUsesWith(elements.create(
             lookup.getTensor(), llvm::to_vector(lookup.getIndices())));
         lookup.erase();
       }
-      if (!lookups.empty())
-        changed.push_back(op);
     }
-    for (linalg::GenericOp op : changed)
-      addOperands(op);
+    for (Operation *op : changed)
+      addOperands(cast<linalg::GenericOp>(op));
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
       if (isOpTriviallyDead(&op))
         op.erase();

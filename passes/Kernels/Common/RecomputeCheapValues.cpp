@@ -29,6 +29,8 @@
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <set>
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_RECOMPUTECHEAPVALUES
 #include "fsdp/Passes/Passes.h.inc"
@@ -108,6 +110,8 @@ private:
 
   /// The ops of each kernel; copies are added.
   llvm::DenseMap<int64_t, SmallVector<Operation *>> kernels;
+  /// The place of each op in the program; a copy has that of the original.
+  llvm::DenseMap<Operation *, int64_t> order;
   /// The kernels of backward.
   llvm::DenseSet<int64_t> backward;
   Operation *loss;
@@ -118,8 +122,9 @@ private:
 } // namespace
 
 Recomputer::Recomputer(Block &block, Operation *loss) : loss(loss) {
-  for (Operation &op : block)
+  for (auto [number, op] : llvm::enumerate(block))
     if (int64_t kernel = getKernel(&op); kernel >= 0) {
+      order[&op] = number;
       kernels[kernel].push_back(&op);
       next = std::max(next, kernel + 1);
       if (loss && loss->isBeforeInBlock(&op))
@@ -214,32 +219,59 @@ int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
   return bytes + bytes / int64_t(readers.size());
 }
 
-/// The ops of other kernels that @kernel is to repeat, in no order.
+/// The ops of other kernels that @kernel is to repeat, last to first. Ops are
+/// visited from the last one on, each after all that read it; one is only
+/// looked at where repeating it can pay: what it costs must be less than
+/// reading what is computed of it would, less what that costs to repeat. So few
+/// ops are, of a chain through the whole program (a residual stream) too.
 SmallVector<linalg::GenericOp> Recomputer::chooseRepeated(int64_t kernel) {
   llvm::SmallSetVector<Value, 8> reads = getReads(kernel);
   MinCut graph;
-  llvm::MapVector<Value, int> nodes;
-  SmallVector<std::pair<linalg::GenericOp, int>> ops;
-  // Values that ops of the graph read; the list grows.
-  for (Value value : reads)
-    if (getCheapProducer(value, kernel)) {
-      nodes[value] = graph.addNode();
-      graph.addEdge(MinCut::kSource, nodes[value], MinCut::kInfinite);
-    }
-  for (size_t i = 0; i != nodes.size(); ++i) {
-    auto [value, node] = nodes.begin()[i];
+  /// The node of a value, and what can be saved by not reading it.
+  struct Entry {
+    int node;
+    int64_t gain = 0;
+  };
+  llvm::DenseMap<Value, Entry> entries;
+  std::set<std::pair<int64_t, Operation *>, std::greater<>> worklist;
+  auto visit = [&](Value value, int64_t gain) {
+    auto [it, fresh] = entries.try_emplace(value);
     linalg::GenericOp op = getCheapProducer(value, kernel);
+    if (fresh) {
+      it->second.node = graph.addNode();
+      if (op)
+        worklist.insert({order.lookup(op), op});
+      else
+        graph.addEdge(it->second.node, MinCut::kSink,
+                      getReadCost(value, kernel, reads.contains(value)));
+    }
+    it->second.gain =
+        std::min(it->second.gain, MinCut::kInfinite - gain) + gain;
+    return it->second.node;
+  };
+  for (Value value : reads)
+    if (getCheapProducer(value, kernel))
+      graph.addEdge(MinCut::kSource, visit(value, MinCut::kInfinite),
+                    MinCut::kInfinite);
+
+  SmallVector<std::pair<linalg::GenericOp, int>> ops;
+  while (!worklist.empty()) {
+    auto op = cast<linalg::GenericOp>(worklist.begin()->second);
+    worklist.erase(worklist.begin());
+    Value value = op->getResult(0);
+    Entry entry = entries.lookup(value);
     int64_t readCost = getReadCost(value, kernel, reads.contains(value));
-    if (!op) {
-      graph.addEdge(node, MinCut::kSink, readCost);
+    auto type = cast<RankedTensorType>(value.getType());
+    int64_t work = getBodyCost(op) * type.getNumElements();
+    int64_t gain = std::min(entry.gain, readCost) - work;
+    if (gain <= 0) {
+      graph.addEdge(entry.node, MinCut::kSink, readCost);
       continue;
     }
     int opNode = graph.addNode();
     ops.push_back({op, opNode});
-    graph.addEdge(node, opNode, readCost);
-    auto type = cast<RankedTensorType>(value.getType());
-    graph.addEdge(opNode, MinCut::kSink,
-                  getBodyCost(op) * type.getNumElements());
+    graph.addEdge(entry.node, opNode, readCost);
+    graph.addEdge(opNode, MinCut::kSink, work);
     for (OpOperand *operand : op.getDpsInputOperands()) {
       Value source = getSource(operand->get());
       Operation *def = source.getDefiningOp();
@@ -248,10 +280,7 @@ SmallVector<linalg::GenericOp> Recomputer::chooseRepeated(int64_t kernel) {
                    getKernel(def) == kernel)) ||
           (reads.contains(source) && !getCheapProducer(source, kernel)))
         continue;
-      auto [known, fresh] = nodes.try_emplace(source, 0);
-      if (fresh)
-        known->second = graph.addNode();
-      graph.addEdge(opNode, known->second, MinCut::kInfinite);
+      graph.addEdge(opNode, visit(source, gain), MinCut::kInfinite);
     }
   }
   if (ops.empty())
@@ -280,6 +309,7 @@ void Recomputer::recompute(linalg::GenericOp op, Reader &reader) {
                                owner.getMatchingIndexingMap(operand)}];
     if (!copy) {
       copy = OpBuilder(op).clone(*op);
+      order[copy] = order.lookup(op);
       copy->setAttr(names::kKernel,
                     IntegerAttr::get(IntegerType::get(op.getContext(), 64),
                                      reader.kernel));
@@ -307,12 +337,8 @@ SmallVector<int64_t> Recomputer::getKernels() const {
 }
 
 void Recomputer::visit(int64_t kernel) {
-  SmallVector<linalg::GenericOp> ops = chooseRepeated(kernel);
   // Last to first: what a copy reads may be repeated in turn.
-  llvm::sort(ops, [](linalg::GenericOp a, linalg::GenericOp b) {
-    return b->isBeforeInBlock(a);
-  });
-  for (linalg::GenericOp op : ops) {
+  for (linalg::GenericOp op : chooseRepeated(kernel)) {
     SmallVector<Reader> readers;
     collectReaders(op->getResult(0), getKernel(op), readers);
     for (Reader &reader : readers)
@@ -333,6 +359,7 @@ void Recomputer::recomputeFor(CollectiveOpInterface collective) {
       continue;
     OpBuilder builder(collective);
     Operation *copy = builder.clone(*cast);
+    order[copy] = order.lookup(cast);
     copy->setAttr(names::kKernel, builder.getI64IntegerAttr(next));
     kernels[next++].push_back(copy);
     operand.set(copy->getResult(0));

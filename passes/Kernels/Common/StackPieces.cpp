@@ -55,9 +55,9 @@ struct Stack {
 } // namespace
 
 /// @type as pieces of @size elements along @dim; nullopt where that does not
-/// divide it, or where a cache does not serve what is loaded repeatedly.
+/// divide it, or where a piece has too many elements.
 static std::optional<Stack> getStack(RankedTensorType type, int64_t dim,
-                                     int64_t size, bool loadsAllPieces) {
+                                     int64_t size) {
   if (!type.hasStaticShape() || type.getNumElements() == 0 || size == 0 ||
       type.getDimSize(dim) % size != 0)
     return std::nullopt;
@@ -65,10 +65,7 @@ static std::optional<Stack> getStack(RankedTensorType type, int64_t dim,
   int64_t elements = size;
   for (int64_t inner : type.getShape().drop_front(dim + 1))
     elements *= inner;
-  if (elements > kMostPieceElements ||
-      (loadsAllPieces && stack.count > kMostPieces))
-    return std::nullopt;
-  return stack;
+  return elements <= kMostPieceElements ? std::optional(stack) : std::nullopt;
 }
 
 static std::optional<Stack> getStack(tensor::ConcatOp op) {
@@ -76,56 +73,106 @@ static std::optional<Stack> getStack(tensor::ConcatOp op) {
   if (!type || !type.hasStaticShape() ||
       !llvm::all_equal(op.getInputs().getTypes()))
     return std::nullopt;
-  return getStack(op.getResultType(), op.getDim(), type.getDimSize(op.getDim()),
-                  /*loadsAllPieces=*/true);
+  if (int64_t(op.getInputs().size()) > kMostPieces)
+    return std::nullopt;
+  return getStack(op.getResultType(), op.getDim(),
+                  type.getDimSize(op.getDim()));
 }
 
-/// The op that computes @value in another shape.
-static linalg::GenericOp getPointwiseProducer(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto generic = dyn_cast<linalg::GenericOp>(op))
-      return isPointwise(generic) ? generic : linalg::GenericOp();
-    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op) ||
-        !op->hasOneUse())
-      return {};
+/// Whether @value is an elementwise result, maybe in another shape, that
+/// nothing else reads.
+static bool isOwnPointwiseResult(Value value) {
+  while (value.hasOneUse()) {
+    Operation *op = value.getDefiningOp();
+    if (auto generic = dyn_cast_or_null<linalg::GenericOp>(op))
+      return isPointwise(generic);
+    if (!isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+      return false;
     value = op->getOperand(0);
   }
-  return {};
+  return false;
 }
 
-/// One piece goes into a tensor that is a constant, or is computed for this
-/// alone. (Into another one it goes in place.)
-static std::optional<Stack> getStack(tensor::InsertSliceOp op) {
+/// The dimension along which @op inserts one of several equal pieces; -1 where
+/// it does anything else.
+static int64_t getInsertedDim(tensor::InsertSliceOp op) {
   RankedTensorType type = op.getType(), source = op.getSourceType();
-  if (!source.hasStaticShape() || source.getRank() != type.getRank() ||
-      !op.hasUnitStride() ||
+  if (!source.hasStaticShape() || !type.hasStaticShape() ||
+      source.getRank() != type.getRank() || !op.hasUnitStride() ||
       llvm::any_of(op.getStaticOffsets(), ShapedType::isDynamic))
-    return std::nullopt;
+    return -1;
   int64_t dim = -1;
   for (int64_t i = 0; i < type.getRank(); ++i) {
     if (source.getDimSize(i) == type.getDimSize(i))
       continue;
     if (dim >= 0)
-      return std::nullopt;
+      return -1;
     dim = i;
   }
+  if (dim < 0 || source.getDimSize(dim) == 0 ||
+      op.getStaticOffset(dim) % source.getDimSize(dim) != 0)
+    return -1;
+  return dim;
+}
+
+namespace {
+/// Insertions of equal pieces, each into the result of the one before, which
+/// nothing else reads.
+struct Insertions {
+  Stack stack;
+  /// First to last.
+  SmallVector<tensor::InsertSliceOp> ops;
+  /// What the first one inserts into.
+  Value base;
+};
+} // namespace
+
+/// The insertions of which @op is one. They go into a constant, or into an
+/// elementwise result that is computed for them alone; into any other tensor
+/// they go in place.
+static std::optional<Insertions> getInsertions(tensor::InsertSliceOp op) {
+  int64_t dim = getInsertedDim(op);
   if (dim < 0)
     return std::nullopt;
-  Value dest = op.getDest();
-  if (!getSplatConstant(dest) &&
-      (!dest.hasOneUse() || !getPointwiseProducer(dest)))
+  auto getNext = [&](tensor::InsertSliceOp from) -> tensor::InsertSliceOp {
+    if (!from->hasOneUse())
+      return {};
+    auto next = dyn_cast<tensor::InsertSliceOp>(*from->user_begin());
+    return next && next.getDest() == from.getResult() ? next
+                                                      : tensor::InsertSliceOp();
+  };
+  std::optional<Stack> stack =
+      getStack(op.getType(), dim, op.getSourceType().getDimSize(dim));
+  if (!stack)
     return std::nullopt;
-  int64_t size = source.getDimSize(dim);
-  if (size == 0 || op.getStaticOffset(dim) % size != 0)
+  Insertions found{*stack, {op}, op.getDest()};
+  while (tensor::InsertSliceOp next = getNext(found.ops.back())) {
+    if (int64_t(found.ops.size()) == kMostPieces)
+      return std::nullopt;
+    found.ops.push_back(next);
+  }
+  while (auto before = found.base.getDefiningOp<tensor::InsertSliceOp>()) {
+    if (getNext(before) != found.ops.front() ||
+        int64_t(found.ops.size()) == kMostPieces)
+      return std::nullopt;
+    found.ops.insert(found.ops.begin(), before);
+    found.base = before.getDest();
+  }
+  bool areAlike = llvm::all_of(found.ops, [&](tensor::InsertSliceOp other) {
+    return other.getSourceType() == op.getSourceType() &&
+           getInsertedDim(other) == dim;
+  });
+  if (!areAlike ||
+      (!getSplatConstant(found.base) && !isOwnPointwiseResult(found.base)))
     return std::nullopt;
-  return getStack(type, dim, size, /*loadsAllPieces=*/false);
+  return found;
 }
 
 static bool isStack(Operation *op) {
   if (auto concat = dyn_cast<tensor::ConcatOp>(op))
     return getStack(concat).has_value();
   auto insert = dyn_cast<tensor::InsertSliceOp>(op);
-  return insert && getStack(insert).has_value();
+  return insert && getInsertions(insert).has_value();
 }
 
 /// Whether @op is part of a loop kernel and reads elements at its own points.
@@ -138,7 +185,7 @@ static bool isLoopReader(Operation *op) {
 /// The slices of @op's result that are to be computed of slices of its
 /// operands. What only moves elements is read through strides at no cost, as
 /// long as loop kernels alone read it. Anything else is computed in parts if
-/// nothing reads the whole and no part is computed twice.
+/// nothing reads the whole, and the parts have no more elements than that.
 static SmallVector<tensor::ExtractSliceOp> getSlices(linalg::GenericOp op) {
   SmallVector<tensor::ExtractSliceOp> slices;
   if (op->getNumResults() != 1 || !isPointwise(op))
@@ -238,13 +285,12 @@ static SmallVector<ReassociationIndices> getReassociation(int64_t rank,
   return groups;
 }
 
-/// A tensor of @type whose element at a point is what @body makes of those of
-/// @pieces there and of the number of the piece. @wholes have the elements of
-/// all pieces.
-static Value createStack(
-    OpBuilder &builder, Location loc, RankedTensorType type, Stack stack,
-    ArrayRef<Value> pieces, ArrayRef<Value> wholes,
-    llvm::function_ref<Value(OpBuilder &, Value piece, ValueRange)> body) {
+/// A tensor of @type whose element at a point is what @body makes of the
+/// elements there of @pieces, and of @wholes, which have those of all pieces.
+static Value
+createStack(OpBuilder &builder, Location loc, RankedTensorType type,
+            Stack stack, ArrayRef<Value> pieces, ArrayRef<Value> wholes,
+            llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
   SmallVector<int64_t> shape(type.getShape());
   shape[stack.dim] = stack.size;
   shape.insert(shape.begin() + stack.dim, stack.count);
@@ -269,9 +315,7 @@ static Value createStack(
   auto generic = linalg::GenericOp::create(
       builder, loc, stacked, inputs, empty, maps, loops,
       [&](OpBuilder &inner, Location, ValueRange args) {
-        Value piece = linalg::IndexOp::create(inner, loc, stack.dim);
-        linalg::YieldOp::create(inner, loc,
-                                body(inner, piece, args.drop_back()));
+        linalg::YieldOp::create(inner, loc, body(inner, args.drop_back()));
       });
   return tensor::CollapseShapeOp::create(builder, loc, type,
                                          generic->getResult(0), groups);
@@ -289,34 +333,44 @@ static Value createChoice(OpBuilder &builder, Location loc, Value piece,
 static Value createStack(OpBuilder &builder, tensor::ConcatOp op, Stack stack) {
   Location loc = op.getLoc();
   SmallVector<Value> pieces(op.getInputs());
-  bool areEqual = llvm::all_equal(pieces);
-  if (areEqual)
+  if (llvm::all_equal(pieces))
     pieces.truncate(1);
   return createStack(
       builder, loc, op.getResultType(), stack, pieces, /*wholes=*/{},
-      [&](OpBuilder &inner, Value piece, ValueRange elements) {
+      [&](OpBuilder &inner, ValueRange elements) {
         Value chosen = elements.back();
+        if (elements.size() == 1)
+          return chosen;
+        Value piece = linalg::IndexOp::create(inner, loc, stack.dim);
         for (int64_t p = int64_t(elements.size()) - 2; p >= 0; --p)
           chosen = createChoice(inner, loc, piece, p, elements[p], chosen);
         return chosen;
       });
 }
 
-static Value createStack(OpBuilder &builder, tensor::InsertSliceOp op,
-                         Stack stack) {
-  Location loc = op.getLoc();
-  TypedAttr splat = getSplatConstant(op.getDest());
-  SmallVector<Value> wholes;
+static Value createStack(OpBuilder &builder, const Insertions &insertions) {
+  tensor::InsertSliceOp last = insertions.ops.back();
+  Location loc = last.getLoc();
+  const Stack &stack = insertions.stack;
+  TypedAttr splat = getSplatConstant(insertions.base);
+  SmallVector<Value> pieces, wholes;
+  for (tensor::InsertSliceOp op : insertions.ops)
+    pieces.push_back(op.getSource());
   if (!splat)
-    wholes.push_back(op.getDest());
-  int64_t number = op.getStaticOffset(stack.dim) / stack.size;
+    wholes.push_back(insertions.base);
   return createStack(
-      builder, loc, op.getType(), stack, op.getSource(), wholes,
-      [&](OpBuilder &inner, Value piece, ValueRange elements) {
-        Value other = splat
-                          ? Value(arith::ConstantOp::create(inner, loc, splat))
-                          : elements.back();
-        return createChoice(inner, loc, piece, number, elements.front(), other);
+      builder, loc, last.getType(), stack, pieces, wholes,
+      [&](OpBuilder &inner, ValueRange elements) {
+        Value piece = linalg::IndexOp::create(inner, loc, stack.dim);
+        Value chosen = splat
+                           ? Value(arith::ConstantOp::create(inner, loc, splat))
+                           : elements.back();
+        for (auto [number, op] : llvm::enumerate(insertions.ops))
+          chosen = createChoice(
+              inner, loc, piece,
+              tensor::InsertSliceOp(op).getStaticOffset(stack.dim) / stack.size,
+              elements[number], chosen);
+        return chosen;
       });
 }
 
@@ -328,15 +382,19 @@ namespace {
 struct StackPieces : fsdp::impl::StackPiecesBase<StackPieces> {
   void runOnOperation() override {
     Block &block = getOperation().getBody().front();
-    // Backwards: slices of operands come before the op that has them.
-    for (Operation *op = &block.back(); op; op = op->getPrevNode()) {
+    // Backwards: slices of operands come before the op that has them. What was
+    // replaced goes at once, since it would count as a reader of these.
+    for (Operation *op = &block.back(), *previous; op; op = previous) {
       auto generic = dyn_cast<linalg::GenericOp>(op);
-      if (!generic)
-        continue;
-      for (tensor::ExtractSliceOp slice : getSlices(generic)) {
-        OpBuilder builder(op);
-        slice.replaceAllUsesWith(createSliced(builder, generic, slice));
-      }
+      if (generic)
+        for (tensor::ExtractSliceOp slice : getSlices(generic)) {
+          OpBuilder builder(op);
+          slice.replaceAllUsesWith(createSliced(builder, generic, slice));
+          slice.erase();
+        }
+      previous = op->getPrevNode();
+      if (generic && isOpTriviallyDead(op))
+        op->erase();
     }
     for (Operation &op : block) {
       OpBuilder builder(&op);
@@ -345,8 +403,9 @@ struct StackPieces : fsdp::impl::StackPiecesBase<StackPieces> {
         if (std::optional<Stack> stack = getStack(concat))
           stacked = createStack(builder, concat, *stack);
       } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {
-        if (std::optional<Stack> stack = getStack(insert))
-          stacked = createStack(builder, insert, *stack);
+        std::optional<Insertions> found = getInsertions(insert);
+        if (found && found->ops.back() == insert)
+          stacked = createStack(builder, *found);
       }
       if (stacked)
         op.getResult(0).replaceAllUsesWith(stacked);

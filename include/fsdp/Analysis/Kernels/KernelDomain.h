@@ -54,9 +54,9 @@ public:
   /// different points of a loop at once; the domain is then unusable.
   bool connect(OpOperand &a, OpOperand &b);
 
-  /// Makes the inner loops of the given roots the same, in order, where they
-  /// have as many points: rows that one root reduces are those that another one
-  /// computes of the sum, although both read nothing in common.
+  /// Makes loops of the given roots that not all are parallel in the same, in
+  /// order, where they have as many points and lie alike in memory: one root
+  /// sums rows, and another one scales rows of another tensor by the sums.
   void alignInnerLoops(ArrayRef<Operation *> roots);
 
   /// The grid for the given roots (reductions, and ops whose results leave the
@@ -77,6 +77,9 @@ public:
   auto getOps() const { return llvm::make_first_range(loops); }
 
 private:
+  /// Whether the last of @atoms, of loops of @op, walks elements of its largest
+  /// operand that lie side by side.
+  bool isContiguous(Operation *op, ArrayRef<IndexSpace::Atom> atoms) const;
   /// No op runs over one atom in two of its loops.
   bool hasDistinctLoops() const;
 
