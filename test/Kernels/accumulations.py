@@ -51,8 +51,8 @@ def run(tools, names, dtype, keep, options):
     with tempfile.TemporaryDirectory(prefix="fsdp-accumulate-") as temporary:
         directory = pathlib.Path(temporary)
         try:
-            _, saved = tools.run_compiled(step, state, inputs, 1, directory,
-                                          options)
+            program = tools.compile(step, 1, directory, ["cpu"], options)
+            _, saved = tools.run_program(program, step, state, inputs, 1, "cpu")
         finally:
             if keep:
                 shutil.copytree(directory, keep / dtype, dirs_exist_ok=True)

@@ -73,19 +73,24 @@ def compare(step, state, inputs, references, compiled, ranks):
     return [p for p in problems if p]
 
 
-def check(step, tools, directory, seed, options, device):
+def check(step, tools, directory, seed, devices, options):
     """Raises a Failure where the compiled step computes anything else than the
-    reference."""
+    reference. Of one rank there is a program for each device, of two one for
+    all of them."""
     state, inputs = make_data(step, RANKS, seed)
     library = tools.build_reference(step, directory)
     references = [run_reference(library, step, state, inputs, r)
                   for r in range(RANKS)]
-    for ranks in (1, RANKS):
-        compiled = tools.run_compiled(step, state, inputs, ranks, directory,
-                                      options, device)
-        problems = compare(step, state, inputs, references, compiled, ranks)
-        if problems:
-            raise Failure(f"shard={ranks}:\n  " + "\n  ".join(problems[:8]))
+    work = [(1, [device]) for device in devices] + [(RANKS, devices)]
+    for ranks, targets in work:
+        program = tools.compile(step, ranks, directory, targets, options)
+        for device in targets:
+            compiled = tools.run_program(program, step, state, inputs, ranks,
+                                         device)
+            problems = compare(step, state, inputs, references, compiled, ranks)
+            if problems:
+                raise Failure(f"shard={ranks}, {device}:\n  " +
+                              "\n  ".join(problems[:8]))
 
 
 def make_random(seed, ops):
@@ -108,13 +113,11 @@ def main():
     parser.add_argument("--cases", nargs="*")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--march", help="processor to compile for")
-    parser.add_argument("--device", default="cpu",
-                        help="device to compile for and to run on; of cuda, "
+    parser.add_argument("--devices", nargs="+", default=["cpu"],
+                        help="devices to compile for and to run on; of cuda, "
                         "FSDP_CUDA_LIBS names the folder of the libraries")
     args = parser.parse_args()
-    options = ["--target", args.device]
-    if args.march:
-        options += ["--march", args.march]
+    options = ["--march", args.march] if args.march else []
     tools = Tools(args.bin, args.llvm)
 
     work = []
@@ -136,8 +139,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="fsdp-kernels-") as temporary:
             directory = pathlib.Path(temporary)
             try:
-                check(make(), tools, directory, len(name), options,
-                      args.device)
+                check(make(), tools, directory, len(name), args.devices,
+                      options)
             except Failure as failure:
                 failed.append(name)
                 print(f"{name}: {failure}", flush=True)

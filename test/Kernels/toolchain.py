@@ -7,6 +7,7 @@ import os
 import pathlib
 import struct
 import subprocess
+import tempfile
 
 from step import SAFETENSORS, count, decode, element_bytes, encode
 
@@ -21,6 +22,7 @@ REFERENCE_PASSES = """builtin.module(
   convert-cf-to-llvm, convert-ub-to-llvm, reconcile-unrealized-casts)"""
 
 
+CXX = os.environ.get("CXX", "c++")
 # Seconds that any command may take.
 TIMEOUT = 60
 
@@ -93,16 +95,32 @@ class Tools:
     def __init__(self, bin_dir, llvm_dir):
         self.compiler = pathlib.Path(bin_dir) / "fsdp-compile"
         self.llvm = pathlib.Path(llvm_dir)
+        self.helpers = None
 
-    def run_compiled(self, step, state, inputs, ranks, directory, options=(),
-                     device="cpu"):
-        """One step of SGD with learning rate 1: the new parameters and
-        buffers, and the loss."""
+    def build_helpers(self):
+        """The object of BF16_HELPERS, which all references share."""
+        if not self.helpers:
+            self.folder = tempfile.TemporaryDirectory(prefix="fsdp-kernels-")
+            source = pathlib.Path(self.folder.name) / "helpers.cpp"
+            source.write_text(BF16_HELPERS)
+            run([CXX, "-fPIC", "-c", source, "-o", source.with_suffix(".o")])
+            self.helpers = source.with_suffix(".o")
+        return self.helpers
+
+    def compile(self, step, ranks, directory, targets, options=()):
+        """A program whose optimizer is SGD with learning rate 1, with code for
+        these targets."""
         model = directory / "model.mlir"
         model.write_text(step.module())
-        program = directory / f"program{ranks}"
+        program = directory / f"program{ranks}-{'-'.join(targets)}"
         run([self.compiler, model, "--optimizer", "sgd:lr=1.0", "--mesh",
-             f"shard={ranks}", "-o", program, *options])
+             f"shard={ranks}", "--target", ",".join(targets), "-o", program,
+             *options])
+        return program
+
+    def run_program(self, program, step, state, inputs, ranks, device):
+        """One step: the new parameters and buffers, and the loss."""
+        directory = program.parent
         kinds = {a.name: a.value for a in step.args}
         write_safetensors(directory / "params.safetensors", {
             n: (kinds[n].shape, kinds[n].dtype, v) for n, v in state.items()})
@@ -110,7 +128,8 @@ class Tools:
             n: ((1, ranks) + kinds[n].shape, kinds[n].dtype,
                 sum(per_rank[:ranks], []))
             for n, per_rank in inputs.items()})
-        save, metrics = directory / f"save{ranks}", directory / "metrics"
+        save = directory / f"{program.name}-{device}-saved"
+        metrics = directory / f"{program.name}-{device}-metrics"
         run([program, "-n", ranks, "--params", directory / "params.safetensors",
              "--data", directory / "data.safetensors", "--steps", 1,
              "--device", device, "--threads", 2, "--save", save,
@@ -132,12 +151,10 @@ class Tools:
         run([self.llvm / "llc", "-O1", "-relocation-model=pic",
              "-mattr=+f16c", "-o", assembly], input=llvm_ir)
         library = directory / "reference.so"
-        helpers = directory / "helpers.cpp"
-        helpers.write_text(BF16_HELPERS)
         # Some copies are calls of memrefCopy.
         libraries = self.llvm.parent / "lib"
-        run([os.environ.get("CXX", "c++"), "-shared", "-o", library, assembly,
-             helpers, "-lm", f"-L{libraries}", "-lmlir_c_runner_utils",
+        run([CXX, "-shared", "-o", library, assembly, self.build_helpers(),
+             "-lm", f"-L{libraries}", "-lmlir_c_runner_utils",
              f"-Wl,-rpath,{libraries}"])
         try:
             return ctypes.CDLL(str(library))

@@ -10,7 +10,7 @@ import random
 import re
 import unittest
 
-from versus_test import MODELS, Step, get_reserved, run
+from versus_test import EVEN, MODELS, ODD, Step, get_reserved, run
 
 SEEDS = range(int(os.environ.get("FSDP_PLAN_SEEDS", 30)))
 MESHES = ["shard=1", "shard=2", "shard=3", "shard=8", "shard=64", "shard=2,replicate=2", "shard=8,replicate=8",
@@ -84,7 +84,7 @@ class LittleMemory(unittest.TestCase):
     def test_rules(self):
         """Whatever a rule asks is among what is chosen from."""
         ratios = []
-        for model in MODELS[::2]:
+        for model in EVEN[::2]:
             asked = self.ask(model, "shard=4", "h100-pcie", 8)
             ours = Step(*asked)
             for rule in RULES:
@@ -95,12 +95,12 @@ class LittleMemory(unittest.TestCase):
                         self.assertLess(ratios[-1], 1.1)
         print(f"{len(ratios)} plans beside those of rules: {sum(ratio > 1.01 for ratio in ratios)} slower by over 1 %, "
               f"{max(ratios) - 1:.1%} at worst")
-        self.assertGreater(len(ratios), 5)
+        self.assertGreater(len(ratios), 4)
 
     def test_offloads_go_with_repeats(self):
         """Small kernels take as long as they take to launch: what repeats pays at one price, all or nothing."""
         ratios = []
-        for model in MODELS[1::2]:
+        for model in ODD:
             asked = self.ask(model, "shard=8", "a100-80g-pcie", 6)
             offloading = self.find(*asked, "--recompute", "none")
             if isinstance(offloading, Step):
@@ -113,7 +113,7 @@ class Sweeps(unittest.TestCase):
     def test_points(self):
         """What a sweep says of a budget is what is compiled for it."""
         fitting, cluster = 0, "a100-40g-sxm-efa"
-        for model in MODELS:
+        for model in EVEN:
             asked = [model, "--mesh", "shard=16,replicate=2", "--wrap", "pieces", "--cluster", cluster]
             used = Step(*asked).bytes
             budgets = [used * percent // 100 + get_reserved(cluster) for percent in (70, 85)]
@@ -123,13 +123,13 @@ class Sweeps(unittest.TestCase):
                     fitting += 1
                     with self.subTest(model=model.parent.name, budget=budget):
                         self.assertEqual(round(point["step_ms"] * 1e9), Step(*asked, "--memory-budget", budget).time)
-        self.assertGreater(fitting, len(MODELS))
+        self.assertGreater(fitting, len(EVEN))
 
 
 class WhatIfs(unittest.TestCase):
     def test_misfit(self):
         """A step that does not fit is shown, and compared with others, within as much memory as is printed."""
-        compared, models = 0, MODELS[::2]
+        compared, models = 0, ODD[::2]
         for model in models:
             asked = {"--mesh": "shard=8", "--cluster": "h100-sxm"}
             report = json.loads(run("fsdp-plan", model, *itertools.chain(*asked.items()), "--memory-budget", 1, "--what-if",

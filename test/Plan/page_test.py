@@ -1,6 +1,7 @@
 # Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The pages of fsdp-plan as a user sees them: FSDP_PLAN is the tool, FSDP_FIXTURES the models."""
+import functools
 import json
 import os
 import pathlib
@@ -22,9 +23,10 @@ def setUpModule():
     unittest.addModuleCleanup(page.close)
 
 
+@functools.cache
 def plan(*options):
-    """The JSON of a plan, its text and its page."""
-    html = pathlib.Path(folder.name) / "page.html"
+    """The JSON of a plan, its text and its page: made once for all tests, which change none of them."""
+    html = pathlib.Path(folder.name) / f"page{plan.cache_info().currsize}.html"
     command = [os.environ["FSDP_PLAN"], os.path.join(os.environ["FSDP_FIXTURES"], "gpt2", "model.mlir"),
                "--cluster", "h100-sxm", "--html", str(html), *options]
     data, text = (subprocess.run([*command, *form], check=True, capture_output=True, text=True).stdout

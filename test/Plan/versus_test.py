@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps of whole models. Within exactly the memory that FSDP's own order takes, packed, none is refused, slower than
 that, or below a bound; with all memory, none is over 1.02 of its bound. FSDP_BIN holds the tools, FSDP_FIXTURES the
-models."""
+models, of which each test takes half, and with FSDP_TURN=all takes all."""
 import itertools
 import json
 import os
@@ -14,6 +14,8 @@ import unittest
 
 BIN = pathlib.Path(os.environ["FSDP_BIN"])
 MODELS = sorted(pathlib.Path(os.environ["FSDP_FIXTURES"]).glob("*/model.mlir"))
+# Both halves have the sorts of models: of text with and without a mask, of pictures, in narrow floats.
+EVEN, ODD = (MODELS, MODELS) if os.environ.get("FSDP_TURN") == "all" else (MODELS[::2], MODELS[1::2])
 CLUSTERS = BIN.parent / "share" / "fsdp" / "clusters"
 MESHES = ("shard=2", "shard=8", "shard=8,replicate=2")
 UNPLANNED = ["--bucket", "none", "--recompute", "none", "--offload", "none", "--reshard-after-forward", "true"]
@@ -69,13 +71,13 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
 
     def test_fixtures(self):
         self.assertTrue(MODELS)
-        for model, mesh, clip, cluster in spread(3, MODELS, MESHES, ([], ["--clip-norm"]),
+        for model, mesh, clip, cluster in spread(3, EVEN, MESHES, ([], ["--clip-norm"]),
                                                  ("h100-sxm", "a100-80g-pcie")):
             with self.subTest(model=model.parent.name, mesh=mesh, clip=bool(clip), cluster=cluster):
                 self.check(model, cluster, "--mesh", mesh, *clip)
 
     def test_where_nothing_is_planned(self):
-        for model, clip in itertools.product(MODELS, ([], ["--clip-norm"])):
+        for model, clip in itertools.product(ODD, ([], ["--clip-norm"])):
             with self.subTest(model=model.parent.name, clip=bool(clip)):
                 self.check(model, "a100-80g-pcie", "--mesh", "shard=5", *clip, options=UNPLANNED)
 
@@ -84,7 +86,7 @@ class WithTheLeastMemory(unittest.TestCase):
     """What packing makes possible is less than the model of memory asks for: no bound may count on that."""
 
     def test_bounds(self):
-        for model, mesh in itertools.product(MODELS, ("replicate=4", "shard=4,replicate=2")):
+        for model, mesh in itertools.product(ODD, ("replicate=4", "shard=4,replicate=2")):
             with self.subTest(model=model.parent.name, mesh=mesh):
                 asked = [model, "--cluster", "h100-sxm", "--mesh", mesh]
                 refused = json.loads(run("fsdp-plan", *asked, "--json", "--memory-budget", 1))
@@ -101,7 +103,7 @@ class WithTheMemoryOfItsPlan(unittest.TestCase):
     def test_again(self):
         slower = []
         for model, strategy, (mesh, cluster) in itertools.product(
-                MODELS, ("full_shard", "shard_grad_op"), (("shard=64", "h100-sxm"), ("shard=8", "h100-pcie"))):
+                EVEN, ("full_shard", "shard_grad_op"), (("shard=64", "h100-sxm"), ("shard=8", "h100-pcie"))):
             with self.subTest(model=model.parent.name, strategy=strategy, mesh=mesh, cluster=cluster):
                 asked = [model, "--mesh", mesh, "--cluster", cluster, "--strategy", strategy, "--json"]
                 plan = json.loads(run("fsdp-plan", *asked))
@@ -122,7 +124,7 @@ class ChosenUnits(unittest.TestCase):
     def test_none_is_faster(self):
         chosen = set()
         for model, (mesh, cluster) in itertools.product(
-                MODELS, (("shard=4", "h100-sxm"), ("shard=64", "a100-80g-pcie"), ("shard=8,replicate=8", "a100-80g-pcie"))):
+                ODD, (("shard=4", "h100-sxm"), ("shard=64", "a100-80g-pcie"), ("shard=8,replicate=8", "a100-80g-pcie"))):
             with self.subTest(model=model.parent.name, mesh=mesh, cluster=cluster):
                 asked = [model, "--mesh", mesh, "--cluster", cluster]
                 ours = Step(*asked, "--wrap", "auto")
@@ -140,7 +142,7 @@ class SaidTwice(unittest.TestCase):
 
     def test_steps_and_bounds(self):
         for model, mesh, words in spread(
-                2, MODELS, ("shard=2", "shard=8,replicate=3"),
+                2, EVEN, ("shard=2", "shard=8,replicate=3"),
                 ([], ["--clip-norm"], ["--clip-norm", "--offload", "none", "--bucket", "none"], ["--wrap", "auto"],
                  ["--wrap", "none", "--replicate", "*.0.*"])):
             with self.subTest(model=model.parent.name, mesh=mesh, options=words):
@@ -155,7 +157,7 @@ class WithPlentyOfMemory(unittest.TestCase):
     def test_parameters_that_are_not_sharded(self):
         planned = 0
         for model, mesh, treatment, number, words in spread(
-                4, MODELS, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
+                4, EVEN, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
                 ([], ["--order", "fsdp"])):
             names = re.findall(r'fsdp\.param = {fqn = "([^"]+)"', model.read_text())
             pattern = (["*.bias", "*weight"] + names[::len(names) // 4 + 1] + names[-1:])[number]
@@ -168,7 +170,7 @@ class WithPlentyOfMemory(unittest.TestCase):
                     continue
                 planned += 1
                 self.assertLessEqual(step.bound, step.time)
-        self.assertGreater(planned, 50)
+        self.assertGreater(planned, 25)
 
     def test_is_close_to_the_bound(self):
         self.assertTrue(MODELS)
@@ -176,7 +178,7 @@ class WithPlentyOfMemory(unittest.TestCase):
                   "shard=4,replicate=16")
         options = ([], ["--clip-norm"], ["--param-dtype", "bf16", "--reduce-dtype", "f32"])
         gaps = []
-        for model, mesh, words, cluster in spread(5, MODELS, meshes, options,
+        for model, mesh, words, cluster in spread(5, ODD, meshes, options,
                                                   ("h100-sxm", "a100-80g-sxm", "a100-80g-pcie")):
             with self.subTest(model=model.parent.name, mesh=mesh, options=words, cluster=cluster):
                 step = Step(model, "--mesh", mesh, "--cluster", cluster, *words)

@@ -64,20 +64,22 @@ class DeathsTest(unittest.TestCase):
         return True
 
     def check(self, start, dead, graph, expected):
-        """`start` gives the job's processes, of which `dead` is one's rank."""
-        saved = 0
+        """`start` gives the processes of a job, of which `dead` is one's rank. The jobs wait more than they compute, so all
+        of them run at once."""
+        jobs, saved = [], 0
         for work in WORKS:
+            directory = self.root / f"{graph}-{dead}-{work}"
+            jobs.append((work, directory, time.monotonic(), start(directory, graph, f"kill:{work}:1:{dead}")))
+        for work, directory, begin, processes in jobs:
             with self.subTest(work=work, dead=dead, graph=graph):
-                directory = self.root / f"{graph}-{dead}-{work}"
-                processes = start(directory, graph, f"kill:{work}:1:{dead}")
-                begin, errors = time.monotonic(), []
-                for process in processes:
-                    errors.append(process.communicate(timeout=60)[1])
+                errors = [process.communicate(timeout=60)[1] for process in processes]
                 self.assertLess(time.monotonic() - begin, SECONDS)
                 self.assertIn(f"kill: call {work} on device {dead}", "".join(errors))
                 for process in processes:
                     self.assertNotEqual(process.returncode, 0)
                 self.assertRegex("".join(errors), expected)
+        for work, directory, _, _ in jobs:
+            with self.subTest(work=work, dead=dead, graph=graph):
                 saved += self.assert_leads_on(directory)
         self.assertGreater(saved, 1)
 
@@ -163,22 +165,25 @@ class DeathsTest(unittest.TestCase):
 
     def test_a_rank_that_is_stopped(self):
         """Within a run, which the others tell of with the queues that wait; and in a collective of the host."""
-        for graph, rank in (("on", 1), ("off", 0)):
-            with self.subTest(graph=graph, rank=rank):
-                self.check_stop(self.start_endless("--backend", "tcp", "--device", "cuda", "--graph", graph,
-                                                   FSDP_NCCL_FAULT=f"stop:9:1:{rank}"), self.DEVICE + self.SILENT.format(rank))
+        cases = [(graph, rank, self.start_endless("--backend", "tcp", "--device", "cuda", "--graph", graph,
+                                                  FSDP_NCCL_FAULT=f"stop:9:1:{rank}"))
+                 for graph, rank in (("on", 1), ("off", 0))]
         metrics = self.root / "cpu.jsonl"
         process = self.start_endless("--backend", "tcp", "--device", "cpu", "--metrics", str(metrics))
         self.stop_rank(1, metrics, process)
+        for graph, rank, job in cases:
+            with self.subTest(graph=graph, rank=rank):
+                self.check_stop(job, self.DEVICE + self.SILENT.format(rank))
         self.check_stop(process, r"rank \d: expected rank \d .* to go on in the \w+ in which rank \d waits within 2 s "
                                  r"\(--watchdog\), got no sign of it" + self.SILENT.format(1))
 
     @unittest.skipUnless(MPIRUN, "expected mpirun")
     def test_a_rank_that_is_stopped_under_mpi(self):
-        self.check_stop(self.start_endless("--backend", "mpi", "--device", "cuda", FSDP_NCCL_FAULT="stop:9:1:1"), self.DEVICE)
+        job = self.start_endless("--backend", "mpi", "--device", "cuda", FSDP_NCCL_FAULT="stop:9:1:1")
         metrics = self.root / "cpu.jsonl"
         process = self.start_endless("--backend", "mpi", "--device", "cpu", "--metrics", str(metrics))
         self.stop_rank(1, metrics, process)
+        self.check_stop(job, self.DEVICE)
         self.check_stop(process, "expected other ranks to go on in a collective in which rank [02] waits within 2 s")
 
     def test_work_that_does_not_end(self):

@@ -8,7 +8,7 @@ import json
 import struct
 import unittest
 
-from steps import HAS_MPI, STEPS, StepTest, fixture, ranks_of, read_tensors, write_tensors
+from steps import HAS_MPI, STEPS, StepTest, fixture, in_turn, ranks_of, read_tensors, write_tensors
 
 # Results are f32 sums of PyTorch's terms in another order.
 TOLERANCE = 1e-5
@@ -149,8 +149,8 @@ class Evaluation(StepTest):
 
     def test_training_goes_on(self):
         # Train, evaluate and train again, in each order: states and losses hold the same bits.
-        for mesh, options in (("shard=1", ()), ("shard=2", ("--cluster", "cpu-2core")), ("shard=2", ("--guard",)),
-                              ("shard=2,replicate=2", ())):
+        for ((mesh, options),) in in_turn((("shard=1", ()), ("shard=2", ("--cluster", "cpu-2core")),
+                                           ("shard=2", ("--guard",)), ("shard=2,replicate=2", ()))):
             program = self.compile(fixture, mesh, *options)
             for backend in ("local", "mpi") if HAS_MPI else ("local",):
                 with self.subTest(mesh=mesh, options=options, backend=backend):

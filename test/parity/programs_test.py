@@ -9,7 +9,7 @@ import shutil
 import sys
 import unittest
 
-from steps import BIN, HAS_MPI, StepTest, fixture, ranks_of
+from steps import BIN, HAS_MPI, StepTest, fixture, in_turn, ranks_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 TRAIN, EVAL, PART, LAST = "train", "evaluate", "accumulate", "train_accumulated"
@@ -79,11 +79,10 @@ class Programs(StepTest):
                 self.assertEqual(want, state)
 
     def test_pairs(self):
-        for mesh, options in (("shard=2", ("--accumulate-in", "shard", "--cluster", "cpu-2core")),
-                              ("shard=2", ("--accumulate-in", "whole", "--guard"))):
-            library = self.library(mesh, *options)
-            for backend in ("local", "mpi") if HAS_MPI else ("local",):
-                self.check_pairs(library, mesh, backend)
+        for (mesh, options), backend in in_turn((("shard=2", ("--accumulate-in", "shard", "--cluster", "cpu-2core")),
+                                                 ("shard=2", ("--accumulate-in", "whole", "--guard"))),
+                                                ("local", "mpi") if HAS_MPI else ("local",)):
+            self.check_pairs(self.library(mesh, *options), mesh, backend)
 
     def test_refused_within_a_step(self):
         # Gradients that were accumulated are neither left behind nor saved without the rest of their step.

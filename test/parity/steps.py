@@ -2,10 +2,12 @@
 
 Standard library only. FSDP_BIN names the folder of fsdp-compile, FSDP_FIXTURE the model,
 FSDP_HAS_MPI is 1 where the runtime was built with the mpi backend. With FSDP_GUARD=1 every program
-is compiled with --guard; with FSDP_DEVICE=cuda every program runs on that device. By hand, in this folder:
+is compiled with --guard; with FSDP_DEVICE=cuda every program runs on that device; with FSDP_TURN=all nothing is
+left to other fixtures (in_turn). By hand, in this folder:
 
   FSDP_FIXTURE=llama FSDP_GUARD=1 python3 -m unittest pytorch_test bits_test
 """
+import itertools
 import json
 import os
 import pathlib
@@ -74,6 +76,18 @@ class Fixture:
 
 
 fixture = Fixture(os.environ.get("FSDP_FIXTURE", "gpt2"))
+# Which half of the combinations this process tries; that of every second fixture is the same.
+TURN = os.environ.get("FSDP_TURN") or os.environ.get("FSDP_DEFAULT_TURN") or \
+    str(sorted(path.parent.name for path in FIXTURES.glob("*/model.mlir")).index(fixture.name) % 2)
+
+
+def in_turn(*axes):
+    """Half of the combinations of the axes' values: those with an even sum of places where the turn is 0, those with an
+    odd one where it is 1. So every combination is tried, with half of the fixtures.
+    """
+    for places in itertools.product(*(range(len(axis)) for axis in axes)):
+        if TURN == "all" or (sum(places) + int(TURN)) % 2 == 0:
+            yield tuple(axis[place] for axis, place in zip(axes, places))
 
 
 class StepTest(unittest.TestCase):
