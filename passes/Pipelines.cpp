@@ -92,6 +92,7 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addPass(createDeduplicateKernels());
   pm.addPass(createTieInits());
   pm.addNestedPass<ProgramOp>(createTieUpdates());
+  pm.addNestedPass<ProgramOp>(createCountFlops());
   if (!options.offloadOptimizer)
     return;
   pm.addPass(createOffloadOptimizer());

@@ -15,11 +15,14 @@
 #include "BoundGraph.h"
 #include "EventSearch.h"
 
+#include "llvm/ADT/Twine.h"
+
 #include <algorithm>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::SmallVector;
+using llvm::Twine;
 
 static constexpr int kRounds = 8;
 
@@ -50,6 +53,32 @@ Bound mlir::fsdp::sched::lowerBound(const ScheduleProblem &problem) {
     bound = better;
   }
   return bound;
+}
+
+std::string mlir::fsdp::sched::describeLimit(const ScheduleProblem &problem,
+                                             const Bound &bound, Time least) {
+  Time compute = 0;
+  for (const SpineSegment &segment : problem.spine)
+    compute += segment.work;
+  for (const FloatingOp &op : problem.floating)
+    compute += op.work;
+  switch (bound.binding) {
+  case Bound::CriticalPath:
+    // A chain of nothing but compute says less.
+    return compute == bound.value && least - compute <= compute / 100
+               ? "compute"
+               : "the longest chain of dependencies";
+  case Bound::Queue:
+    return bound.bindingIndex == 0
+               ? "compute"
+               : ("the " + Twine(kQueueNames[bound.bindingIndex]) + " queue")
+                     .str();
+  case Bound::Link:
+    return ("the " + Twine(kLinkNames[bound.bindingIndex]) + " link").str();
+  case Bound::Contention:
+    return "compute, slowed down by the transfers beside it";
+  }
+  llvm_unreachable("not a kind");
 }
 
 //===----------------------------------------------------------------------===//

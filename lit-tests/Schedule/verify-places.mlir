@@ -68,7 +68,7 @@ fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64, fsdp.state = @b}) -
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
     // expected-error @below {{to be one of: scheduled, fsdp, in_order}}
     // expected-error @below {{failed to parse}}
-    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256>, schedule = #fsdp.schedule<order = foo, bound = 1, step = 2>} {
+    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256>, schedule = #fsdp.schedule<order = foo, bound = 1, step = 2, machine = "m", limit = "compute">} {
   fsdp.return %x : tensor<8xf32>
 }
 
@@ -76,7 +76,7 @@ fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
 
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
     // expected-error @below {{expected bound and step of at least 0 picoseconds in a schedule, got -1 and 2}}
-    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256>, schedule = #fsdp.schedule<order = fsdp, bound = -1, step = 2>} {
+    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256>, schedule = #fsdp.schedule<order = fsdp, bound = -1, step = 2, machine = "m", limit = "compute">} {
   fsdp.return %x : tensor<8xf32>
 }
 
@@ -84,7 +84,7 @@ fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
 
 fsdp.program @step(%x: tensor<8xf32> {fsdp.offset = 0 : i64}) -> tensor<8xf32>
     // expected-error @below {{expected a bound of at most the step's 2 picoseconds in a schedule, got 3}}
-    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256>, schedule = #fsdp.schedule<order = fsdp, bound = 3, step = 2>} {
+    attributes {arena = #fsdp.arena<bytes = 256, inputs = 256>, schedule = #fsdp.schedule<order = fsdp, bound = 3, step = 2, machine = "m", limit = "compute">} {
   fsdp.return %x : tensor<8xf32>
 }
 

@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/Manifest.h"
+#include "ManifestValues.h"
 #include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Step/ArenaPlan.h"
 #include "fsdp/Analysis/Step/KernelCode.h"
+#include "fsdp/Analysis/Step/ProgramFlops.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/ReceivedBytes.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
@@ -68,6 +70,7 @@ private:
   int64_t getEventCount();
   json::Array getQueues();
   json::Array getTraffic();
+  json::Object getBound(ScheduleAttr schedule);
   json::Object getCertificate(const sched::StepProgram &program);
   /// How it was ordered.
   StringRef getOrder();
@@ -86,75 +89,6 @@ private:
   ArenaAttr arena;
 };
 } // namespace
-
-static json::Object toJson(const std::map<StringRef, int64_t> &values) {
-  json::Object result;
-  for (auto [name, value] : values)
-    result[name] = value;
-  return result;
-}
-
-static json::Array toJson(ArrayRef<int64_t> values) {
-  json::Array array;
-  for (int64_t value : values)
-    array.push_back(value);
-  return array;
-}
-
-static json::Array toJson(ArrayAttr names) {
-  json::Array array;
-  if (names)
-    for (auto name : names.getAsValueRange<StringAttr>())
-      array.push_back(name);
-  return array;
-}
-
-/// A float as JSON; what JSON cannot write is a word.
-static json::Value toJson(double value) {
-  if (std::isnan(value))
-    return "nan";
-  if (std::isinf(value))
-    return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-/// How files and checkpoints name the elements of a buffer or input, whose
-/// bytes carry no sign if it @isUnsigned.
-static StringRef getStoredDtype(RankedTensorType type, bool isUnsigned) {
-  Type element = type.getElementType();
-  if (isUnsigned)
-    element = IntegerType::get(type.getContext(), 8, IntegerType::Unsigned);
-  return getDtypeName(element);
-}
-
-/// An initialiser of the input contract; null where only a file can tell. Its
-/// integers are read without a sign if @isUnsigned.
-static json::Value getInit(Attribute attr, bool isUnsigned = false) {
-  auto dict = dyn_cast_or_null<DictionaryAttr>(attr);
-  auto kind = dict ? dict.getAs<StringAttr>("kind") : StringAttr();
-  if (!kind || kind == "file")
-    return nullptr;
-  json::Object init{{"kind", kind.getValue()}};
-  for (NamedAttribute entry : dict) {
-    if (auto value = dyn_cast<FloatAttr>(entry.getValue())) {
-      init[entry.getName().getValue()] = toJson(value.getValueAsDouble());
-    } else if (auto value = dyn_cast<IntegerAttr>(entry.getValue())) {
-      init[entry.getName().getValue()] = value.getInt();
-    } else if (auto dense = dyn_cast<DenseElementsAttr>(entry.getValue())) {
-      json::Array values;
-      if (isa<FloatType>(dense.getElementType()))
-        for (APFloat value : dense.getValues<APFloat>())
-          values.push_back(toJson(value.convertToDouble()));
-      else
-        for (APInt value : dense.getValues<APInt>())
-          values.push_back(isUnsigned || value.getBitWidth() == 1
-                               ? int64_t(value.getZExtValue())
-                               : value.getSExtValue());
-      init["values"] = std::move(values);
-    }
-  }
-  return init;
-}
 
 /// The same for all ranks and runs of one program: a digest of its text.
 std::string ManifestWriter::getFingerprint() {
@@ -345,6 +279,18 @@ json::Array ProgramWriter::getTraffic() {
   return traffic;
 }
 
+/// What no order of the program stays below on the machine that it was compiled
+/// for.
+json::Object ProgramWriter::getBound(ScheduleAttr schedule) {
+  constexpr int64_t kPicosecondsPerNanosecond = 1000;
+  json::Object bound{{"ns", schedule.getBound() / kPicosecondsPerNanosecond},
+                     {"limit", schedule.getLimit().getValue()},
+                     {"machine", schedule.getMachine().getValue()}};
+  if (schedule.getPeakFlops())
+    bound["peak_flops"] = schedule.getPeakFlops();
+  return bound;
+}
+
 StringRef ProgramWriter::getOrder() {
   ScheduleAttr schedule = step.getScheduleAttr();
   return schedule ? stringifyOrder(schedule.getOrder()) : "synchronous";
@@ -480,7 +426,7 @@ json::Array ProgramWriter::getOutputs() {
 }
 
 json::Object ProgramWriter::write(const sched::StepProgram &program) {
-  return json::Object{{"name", step.getSymName()},
+  json::Object result{{"name", step.getSymName()},
                       {"kind", stringifyProgramKind(step.getKind())},
                       {"arena", getArena()},
                       {"plan", getPlan()},
@@ -491,6 +437,11 @@ json::Object ProgramWriter::write(const sched::StepProgram &program) {
                       {"inputs", getInputs()},
                       {"scalars", getScalars()},
                       {"outputs", getOutputs()}};
+  if (FlopsAttr flops = step.getFlopsAttr())
+    result["flops"] = getTotalFlops(flops);
+  if (ScheduleAttr schedule = step.getScheduleAttr())
+    result["bound"] = getBound(schedule);
+  return result;
 }
 
 bool ManifestWriter::hasTarget(StringRef kind) {

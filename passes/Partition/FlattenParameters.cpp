@@ -346,7 +346,7 @@ static void createProgram(TracedStep &step, TypeAttr productType) {
       builder, func.getLoc(), step.name,
       builder.getFunctionType(func.getBody().getArgumentTypes(),
                               ret->getOperandTypes()),
-      step.kind, ArenaAttr(), ScheduleAttr(), productType,
+      step.kind, ArenaAttr(), FlopsAttr(), ScheduleAttr(), productType,
       func.getArgAttrsAttr(), func.getResAttrsAttr());
   program.getBody().takeBody(func.getBody());
   builder.setInsertionPoint(ret);

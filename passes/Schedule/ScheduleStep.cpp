@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/ProgramFlops.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
@@ -18,6 +19,7 @@
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Schedule/ClusterCost.h"
 #include "fsdp/Schedule/FSDPSchedules.h"
+#include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Makespan.h"
 #include "fsdp/Schedule/SchedulePeak.h"
 #include "fsdp/Schedule/Scheduler.h"
@@ -49,8 +51,9 @@ namespace {
 struct OrderedStep {
   StepProgram program;
   Timeline timeline;
-  /// No order takes less.
+  /// No order takes less, and the part of the machine that says so.
   Time bound = 0;
+  std::string limit;
 };
 } // namespace
 
@@ -179,6 +182,8 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
   shareBuffers(placed);
   result.bound = getStepBound(program, *step, times, placed,
                               addTimes(placed, *cost->model, cost->placements));
+  result.limit =
+      describeLimit(step->problem, lowerBound(step->problem), result.bound);
   return std::move(result);
 }
 
@@ -219,12 +224,26 @@ static void report(const OrderedStep &step, ArrayRef<Operation *> origins) {
   }
 }
 
-/// For the reader and the manifest: picoseconds.
-static void record(ProgramOp step, StringRef order,
-                   const OrderedStep &ordered) {
-  step.setScheduleAttr(ScheduleAttr::get(step.getContext(),
-                                         *symbolizeOrder(order), ordered.bound,
-                                         ordered.timeline.step));
+/// The rate at which @device does the arithmetic of @step's products and
+/// attention at the peak of its units; 0 where there is none.
+static int64_t getPeakFlops(ProgramOp step, const Device &device) {
+  FlopsAttr attr = step.getFlopsAttr();
+  if (!attr)
+    return 0;
+  ModelFlops flops = getModelFlops(attr);
+  double seconds = getSecondsAtPeak(flops, device.getPeakFlops());
+  return seconds > 0 ? std::llround(double(getTotal(flops)) / seconds) : 0;
+}
+
+/// For the reader and the manifest.
+static void record(ProgramOp step, StringRef order, const OrderedStep &ordered,
+                   const Cluster &cluster) {
+  Builder builder(step.getContext());
+  step.setScheduleAttr(ScheduleAttr::get(
+      step.getContext(), *symbolizeOrder(order), ordered.bound,
+      ordered.timeline.step, builder.getStringAttr(cluster.name),
+      builder.getStringAttr(ordered.limit),
+      getPeakFlops(step, cluster.device)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -476,7 +495,7 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
         return fail(found.takeError());
       ordered = std::move(*found);
       report(ordered, origins);
-      record(step, order, ordered);
+      record(step, order, ordered, *description);
     }
     if (std::string error = findBrokenDependency(*program, ordered.program);
         !error.empty())

@@ -73,8 +73,9 @@ struct TimeStep : fsdp::impl::TimeStepBase<TimeStep> {
     if (!time)
       return time.takeError();
     ScheduleAttr schedule = step.getScheduleAttr();
-    step.setScheduleAttr(ScheduleAttr::get(&getContext(), schedule.getOrder(),
-                                           schedule.getBound(), *time));
+    step.setScheduleAttr(ScheduleAttr::get(
+        &getContext(), schedule.getOrder(), schedule.getBound(), *time,
+        schedule.getMachine(), schedule.getLimit(), schedule.getPeakFlops()));
     step->removeAttr(names::kOrder);
     return llvm::Error::success();
   }

@@ -8,6 +8,7 @@
 #include "data/Manifest.h"
 
 #include "data/Json.h"
+#include "data/ManifestFacts.h"
 #include "data/Numbers.h"
 #include "hal/Layout.h"
 #include "hal/Transfers.h"
@@ -19,8 +20,6 @@ namespace fsdp::rt::data {
 
 namespace {
 
-/// Sizes beyond this are mistakes; sums of two of them do not overflow.
-constexpr int64_t maxBytes = int64_t(1) << 60;
 constexpr int64_t maxRanks = 1 << 24;
 
 Dtype readDtype(const JsonReader &json) {
@@ -446,51 +445,6 @@ void readHeader(const JsonReader &json, Manifest &manifest) {
   manifest.wrap = json["wrap"].string();
 }
 
-std::string readHash(const JsonReader &json) {
-  std::string text = json.string();
-  if (!json.failed() &&
-      (text.size() != 64 ||
-       text.find_first_not_of("0123456789abcdef") != std::string::npos))
-    json.fail("expected 64 hexadecimal digits, got '" + text + "'");
-  return text;
-}
-
-TracedProgram readTraced(const JsonReader &json) {
-  TracedProgram traced;
-  traced.step = readHash(json["step"]);
-  traced.optimizer = readHash(json["optimizer"]);
-  json["constants"].forEach([&](const JsonReader &constant) {
-    traced.constants.push_back(formatNumber(constant.extendedNumber()));
-  });
-  return traced;
-}
-
-Certificate readCertificate(const JsonReader &json) {
-  Certificate certificate;
-  certificate.program = readHash(json["program"]);
-  certificate.issue = readHash(json["issue"]);
-  certificate.order = json["order"].nonEmptyString();
-  certificate.peakBytes = json["peak_bytes"].integer(0, maxBytes);
-  certificate.hostBytes = json["host_bytes"].integer(0, maxBytes);
-  json["transfers"].forEach([&](const JsonReader &entry) {
-    Certificate::Transfer transfer;
-    transfer.unit = entry["unit"].string();
-    std::string phase = entry["phase"].string();
-    if (!entry.failed() && phase != "forward" && phase != "backward")
-      entry["phase"].fail("expected forward or backward, got '" + phase + "'");
-    transfer.isBackward = phase == "backward";
-    certificate.transfers.push_back(std::move(transfer));
-  });
-  return certificate;
-}
-
-/// The plan is for people and tools; the runtime only sees that it is there.
-void readPlan(const JsonReader &json) {
-  for (const char *key : {"parameters", "gradients", "optimizer", "gathered",
-                          "activations", "other", "workspace"})
-    json[key].integer(0);
-}
-
 Accumulator readAccumulator(const JsonReader &json) {
   Accumulator accumulator;
   accumulator.flatParam = json["flat_param"].nonEmptyString();
@@ -528,6 +482,10 @@ Program readProgram(const JsonReader &json, const Manifest &manifest) {
   readPlan(json["plan"]);
   if (json.has("certificate"))
     program.certificate = readCertificate(json["certificate"]);
+  if (json.has("flops"))
+    program.flops = json["flops"].integer(0);
+  if (json.has("bound"))
+    program.bound = readBound(json["bound"]);
   readTraffic(json["traffic"], manifest, program);
   json["inputs"].forEach([&](const JsonReader &input) {
     program.inputs.push_back(readInput(input));

@@ -159,6 +159,18 @@ struct Certificate {
   std::vector<Transfer> transfers; // by event, or by place in the step
 };
 
+/// What no order of a program stays below on the machine that it was compiled
+/// for, whatever runs it.
+struct Bound {
+  int64_t ns = 0; // of one run
+  /// The part of the machine that the bound comes from, in words: "compute".
+  std::string limit;
+  std::string machine;
+  /// At which the machine's units do the program's flops, in flops a second;
+  /// none: the program has no products and no attention.
+  std::optional<int64_t> peakFlops;
+};
+
 /// What the program was before anything was decided about ranks: equal for all
 /// meshes, strategies, wrappings and orders of one traced step.
 struct TracedProgram {
@@ -178,6 +190,10 @@ struct Program {
   /// States included, which all programs share.
   int64_t arenaBytes = 0, hostBytes = 0;
   std::optional<Certificate> certificate;
+  /// Of products and attention, in one run on one rank; what is computed again
+  /// for backward counts once. None: nobody counted.
+  std::optional<int64_t> flops;
+  std::optional<Bound> bound; // none: compiled without a cluster
   std::vector<Segment> segments;
   std::vector<TrafficRow> traffic;
   std::vector<Input> inputs;

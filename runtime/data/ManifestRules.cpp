@@ -268,6 +268,23 @@ Status checkCertificate(const Program &program) {
   return Status::ok();
 }
 
+/// Bounds are added up over the programs of a step.
+Status checkBounds(const Manifest &manifest) {
+  const Program *first = nullptr;
+  for (size_t i = 0; i < manifest.programs.size(); ++i) {
+    const Program &program = manifest.programs[i];
+    if (!program.bound)
+      continue;
+    if (first && program.bound->machine != first->bound->machine)
+      return Status::failed(indexed("programs", i) +
+                            ".bound.machine: expected '" +
+                            first->bound->machine + "', as of " + first->name +
+                            ", got '" + program.bound->machine + "'");
+    first = &program;
+  }
+  return Status::ok();
+}
+
 /// What a user may ask of each kind.
 Status checkOutputs(const Program &program) {
   using Kind = Program::Kind;
@@ -383,6 +400,8 @@ Status checkManifest(const Manifest &manifest) {
   if (Status s = checkAccumulation(manifest))
     return s;
   if (Status s = checkAccumulators(manifest))
+    return s;
+  if (Status s = checkBounds(manifest))
     return s;
   Ranges state(manifest.stateBytes, "arena.state_bytes");
   Ranges hostState(manifest.hostStateBytes, "arena.host_state_bytes",

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace fsdp::rt::data {
 
@@ -50,6 +51,18 @@ private:
 
 } // namespace
 
+void StepMetrics::setRates(const StepWork &work) {
+  double seconds = stepMs / 1e3;
+  if (seconds <= 0)
+    return;
+  if (work.flops)
+    tflops = *work.flops / seconds / 1e12;
+  if (work.secondsAtPeak)
+    mfu = *work.secondsAtPeak / seconds;
+  if (work.boundSeconds)
+    ofBound = *work.boundSeconds / seconds;
+}
+
 std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
                        Dtype gradNormDtype) {
   JsonLine line;
@@ -60,6 +73,11 @@ std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
   line.add("tokens_per_s", metrics.tokensPerSecond, 9);
   line.add("exposed_comm_ms", metrics.exposedCommMs, 9);
   line.addText("mem_bytes", std::to_string(metrics.memBytes));
+  for (auto [key, rate] :
+       {std::pair("tflops", metrics.tflops), std::pair("mfu", metrics.mfu),
+        std::pair("of_bound", metrics.ofBound)})
+    if (rate)
+      line.add(key, *rate, 9);
   return line.finish();
 }
 
@@ -73,13 +91,22 @@ std::string toJsonLine(int64_t step, double loss, Dtype lossDtype,
 }
 
 std::string toConsoleLine(const StepMetrics &metrics) {
-  char text[160];
+  char text[160], part[40];
   std::snprintf(text, sizeof text,
                 "step: %lld loss: %.4f grad_norm: %.4g memory: %s tps: %s",
                 static_cast<long long>(metrics.step), metrics.loss,
                 metrics.gradNorm, formatBytes(metrics.memBytes).c_str(),
                 groupDigits(std::llround(metrics.tokensPerSecond)).c_str());
-  return text;
+  std::string line = text;
+  if (metrics.mfu) {
+    std::snprintf(part, sizeof part, " mfu: %.1f %%", 100 * *metrics.mfu);
+    line += part;
+  }
+  if (metrics.ofBound) {
+    std::snprintf(part, sizeof part, " of bound: %.2f", *metrics.ofBound);
+    line += part;
+  }
+  return line;
 }
 
 int64_t tokensPerStep(const Manifest &manifest) {

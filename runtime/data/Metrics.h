@@ -11,8 +11,10 @@
 
 #include "core/Status.h"
 #include "data/Manifest.h"
+#include "data/StepWork.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fsdp::rt::data {
@@ -25,15 +27,25 @@ struct StepMetrics {
   double tokensPerSecond = 0; // of all ranks together
   double exposedCommMs = 0;   // the rank's thread spent in collectives
   int64_t memBytes = 0;       // of the device, or resident
+  /// Of one rank's products and attention, in 10^12 a second, and as a part of
+  /// the peak of the machine that the program was compiled for.
+  std::optional<double> tflops, mfu;
+  /// The bound of that machine over the time of the step.
+  std::optional<double> ofBound;
+
+  /// What follows from `stepMs` for a step of `work`.
+  void setRates(const StepWork &work);
 };
 
 /// One line of JSON, without its end. Numbers read back as what they were:
 /// loss and gradient norm with the digits of `lossDtype` and `gradNormDtype`.
-/// What is not finite is null, and named in the list "nonfinite".
+/// What is not finite is null, and named in the list "nonfinite"; rates that
+/// are not known have no key.
 std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
                        Dtype gradNormDtype);
 
-/// "step: 1 loss: 6.9427 grad_norm: 0.7 memory: 1.23MiB tps: 12,345".
+/// "step: 1 loss: 6.9427 grad_norm: 0.7 memory: 1.23MiB tps: 12,345", and where
+/// they are known " mfu: 43.1 % of bound: 0.87".
 std::string toConsoleLine(const StepMetrics &metrics);
 
 /// Tokens that one step of all ranks sees: the elements of the first integer

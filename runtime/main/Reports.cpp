@@ -26,7 +26,8 @@ int64_t traceCapacity(const Options &options) {
 }
 
 Reports::Reports(const TrainingRun &run, int rank)
-    : run_(run), options_(run.options), rank_(rank) {}
+    : run_(run), options_(run.options),
+      work_(stepWork(run.manifest, run.options.accumulate)), rank_(rank) {}
 
 std::string describeMemory(const hal::DeviceFacts &facts) {
   std::string text;
@@ -101,6 +102,9 @@ void Reports::beginConsole(int64_t firstStep,
   console_ = std::make_unique<Console>(stdout, look);
   for (const std::string &remark : remarks)
     console_->note(remark);
+  if (std::string bound = describeBound(work_);
+      !bound.empty() && !options_.evaluatesOnly())
+    console_->note(bound);
 }
 
 void Reports::tell(const std::vector<std::string> &notes) const {
@@ -143,6 +147,7 @@ void Reports::step(int64_t step, double loss, double gradNorm, double seconds,
   metrics.exposedCommMs = double(times.communication + times.waiting) / 1e6;
   metrics.memBytes =
       deviceBytes_ > 0 ? deviceBytes_ : residentBytes() / run_.ranksPerProcess;
+  metrics.setRates(work_);
   const Program &program = manifest.train();
   log(step, toJsonLine(metrics, program.findOutput("loss")->dtype,
                        program.findOutput("grad_norm")->dtype));

@@ -51,7 +51,8 @@ public:
   Status beginMetrics(int64_t firstStep);
   /// What runs the programs, which have been loaded.
   void setDevice(const hal::DeviceFacts &facts);
-  /// From here on there is a console, whose first lines are `remarks`.
+  /// From here on there is a console, whose first lines are `remarks` and, of a
+  /// run that trains, the bound of a step.
   void beginConsole(int64_t firstStep, const std::vector<std::string> &remarks);
 
   /// Warnings from before the first step, and after the last one.
@@ -79,6 +80,7 @@ private:
 
   const TrainingRun &run_;
   const Options &options_;
+  const data::StepWork work_;
   const int rank_;
   int64_t deviceBytes_ = 0; // 0: what the process has of the host's memory
   data::MetricsLog metrics_;

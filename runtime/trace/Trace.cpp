@@ -188,6 +188,8 @@ private:
       step_ = call.step;
       transfers_ = 0;
       transferOf_.clear();
+      gathered_.clear();
+      current_ = nullptr;
     }
     if (call.kind == CallKind::Wait)
       return addWait(call);
@@ -205,7 +207,7 @@ private:
     if (isTransfer(call))
       addTransfer(args, call, correlation);
     else
-      args["bytes"] = call.bytes;
+      addWork(args, call);
     if (call.kind == CallKind::Matmul)
       args["gflops_per_s"] = perSecond(call.flops, call.end - call.begin);
     events_.push_back(std::move(event));
@@ -214,6 +216,18 @@ private:
                            launchOf(call), launchOf(call));
     launch["args"] = {{"correlation", correlation}};
     events_.push_back(std::move(launch));
+  }
+
+  static void addUnit(Json &args, const data::Certificate::Transfer &what) {
+    if (!what.unit.empty())
+      args["unit"] = what.unit;
+    args["phase"] = what.isBackward ? "backward" : "forward";
+  }
+
+  void addWork(Json &args, const CallRecord &call) const {
+    args["bytes"] = call.bytes;
+    if (current_)
+      addUnit(args, *current_);
   }
 
   /// What the compiler counts as its bytes: whole buffers.
@@ -247,9 +261,9 @@ private:
     if (header_.certificate &&
         event < int64_t(header_.certificate->transfers.size())) {
       const auto &what = header_.certificate->transfers[size_t(event)];
-      if (!what.unit.empty())
-        args["unit"] = what.unit;
-      args["phase"] = what.isBackward ? "backward" : "forward";
+      addUnit(args, what);
+      if (call.transfer == FSDP_RT_ALL_GATHER && !what.unit.empty())
+        (call.queue ? gathered_[event] : current_) = &what;
     }
     if (call.kind == CallKind::HostCopy)
       args["bytes"] = call.bytes;
@@ -263,6 +277,8 @@ private:
     Json event = complete("cuda_sync", "Stream Wait Event", compute, call.begin,
                           call.end);
     event["args"] = {{"step", call.step + 1}, {"event", wait.event}};
+    if (auto gather = gathered_.find(wait.event); gather != gathered_.end())
+      current_ = gather->second;
     auto found = transferOf_.find(wait.event);
     // Not where the trace was full before.
     if (found != transferOf_.end()) {
@@ -287,6 +303,10 @@ private:
   int64_t transfers_ = 0;
   /// By event: stream and correlation.
   std::map<int64_t, std::pair<int32_t, int64_t>> transferOf_;
+  /// What gathers bring for, by event; and the unit whose parameters came last:
+  /// what computes until the next ones come is its work.
+  std::map<int64_t, const data::Certificate::Transfer *> gathered_;
+  const data::Certificate::Transfer *current_ = nullptr;
 };
 
 } // namespace

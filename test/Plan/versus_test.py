@@ -46,7 +46,7 @@ class Step:
         step = re.search(r"^ *fsdp\.program @train\(.*", text, re.MULTILINE)[0]
         self.bytes = int(re.search(r"arena = #fsdp\.arena<bytes = (\d+)", step)[1])
         # Picoseconds.
-        schedule = re.search(r"schedule = #fsdp\.schedule<order = \w+, bound = (\d+), step = (\d+)>", step)
+        schedule = re.search(r"schedule = #fsdp\.schedule<order = \w+, bound = (\d+), step = (\d+),", step)
         self.bound, self.time = int(schedule[1]), int(schedule[2])
 
 

@@ -33,6 +33,7 @@
 //               own           the buffer is each rank's own: a sum of inputs
 //               noeval        compiled without the evaluation
 //   LINEAR_NCCL=1             NCCL should be told NCCL_CROSS_NIC=1
+//   LINEAR_BOUND=1            says what its step computes, and takes at least
 //   LINEAR_DELAY=N            each step takes N microseconds more
 //
 //===----------------------------------------------------------------------===//
@@ -412,6 +413,11 @@ static void write_bytes(const char *place, int elements) {
     memcpy(found, digits, 2);
 }
 
+/* Of a machine on which the step takes at least a nanosecond. */
+#define BOUND                                                                  \
+  " \"flops\": 1000000, \"bound\": {\"ns\": 1, \"limit\": \"compute\","        \
+  "  \"machine\": \"some-machine\", \"peak_flops\": 1000000000000000},"
+
 /* The manifest of this mesh; runs before main and when a library is opened. */
 __attribute__((constructor)) static void write_manifest(void) {
   const char *mesh = getenv("LINEAR_MESH"), *want = getenv("LINEAR_FLAW"),
@@ -483,7 +489,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       " \"buffers\": [{\"fqn\": \"count\", \"dtype\": \"I64\", \"shape\": [],"
       "  \"offset\": %d, \"per_rank\": %s,"
       "  \"init\": {\"kind\": \"values\", \"values\": [0]}}],"
-      " \"programs\": [{\"name\": \"train\", \"kind\": \"train\","
+      " \"programs\": [{\"name\": \"train\", \"kind\": \"train\",%s"
       " \"events\": %d, \"queues\": [%s%s],"
       " \"arena\": {\"bytes\": %d, \"host_bytes\": %d, \"segments\": ["
       "  {\"name\": \"state\", \"offset\": 0, \"bytes\": %d},"
@@ -521,7 +527,8 @@ __attribute__((constructor)) static void write_manifest(void) {
           : "{\"kind\": \"normal\", \"mean\": 0.0, \"std\": 0.1}",
       SEQUENCE, has_host ? "host" : "device",
       has_host ? HOST_MOMENTUM : MOMENTUM, STEP, GAIN, COUNT,
-      strcmp(flaw, "own") == 0 ? "true" : "false", has_queues ? events : 0,
+      strcmp(flaw, "own") == 0 ? "true" : "false",
+      getenv("LINEAR_BOUND") ? BOUND : "", has_queues ? events : 0,
       has_queues ? QUEUES : "", has_queues && has_host ? HOST_QUEUES : "",
       arena, host, STATES, STATES, WHOLE - STATES, WHOLE, arena - WHOLE, BATCH,
       SEQUENCE, IDS, VOCABULARY, BATCH, SEQUENCE, LABELS, VOCABULARY, LR,

@@ -63,6 +63,28 @@ TEST(Metrics, ConsoleLine) {
                               "1.23MiB tps: 12,345");
 }
 
+TEST(Metrics, RatesFollowFromTheTimeOfAStep) {
+  StepMetrics m;
+  m.stepMs = 20;
+  StepWork work;
+  work.flops = 3e12;
+  m.setRates(work);
+  EXPECT_DOUBLE_EQ(*m.tflops, 150);
+  EXPECT_FALSE(m.mfu || m.ofBound);
+  work.secondsAtPeak = 8.62e-3;
+  work.boundSeconds = 17.4e-3;
+  m.setRates(work);
+  json line = json::parse(toJsonLine(m, FSDP_RT_F32, FSDP_RT_F32));
+  EXPECT_DOUBLE_EQ(line["tflops"], 150);
+  EXPECT_DOUBLE_EQ(line["mfu"], 0.431);
+  EXPECT_DOUBLE_EQ(line["of_bound"], 0.87);
+  EXPECT_CONTAINS(toConsoleLine(m), " tps: 0 mfu: 43.1 % of bound: 0.87");
+  // A clock that did not move says nothing about rates.
+  StepMetrics none;
+  none.setRates(work);
+  EXPECT_FALSE(none.tflops || none.mfu || none.ofBound);
+}
+
 TEST(Metrics, Tokens) {
   json m = makeManifest(2, 2, {});
   EXPECT_EQ(tokensPerStep(parsed(m)), 0);

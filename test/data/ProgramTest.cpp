@@ -470,4 +470,22 @@ TEST_F(FsdpRunTest, SaysWhatIsMissing) {
   EXPECT_EQ(runProgram({FSDP_RUN, "--help"}).status, 0);
 }
 
+TEST_F(ProgramTest, ShowsThePartOfTheBoundThatAStepReached) {
+  std::string metrics = dir.file("metrics.jsonl");
+  Outcome outcome =
+      runWell("2", training(2, {"--metrics", metrics}), {"LINEAR_BOUND=1"});
+  EXPECT_CONTAINS(outcome.out, "\nnote: bound: 0.000 ms on some-machine, "
+                               "limited by compute\nstep: 1 ");
+  std::regex line("step: 1 .* tps: [0-9,]+ mfu: [0-9.]+ % of bound: [0-9.]+\n");
+  EXPECT_TRUE(std::regex_search(outcome.out, line)) << outcome.out;
+  std::vector<json> lines = linesOf(metrics);
+  ASSERT_EQ(lines.size(), 2u);
+  for (const json &step : lines) {
+    double seconds = step["step_ms"].get<double>() / 1e3;
+    EXPECT_NEAR(step["tflops"].get<double>() * seconds, 1e-6, 1e-13);
+    EXPECT_NEAR(step["mfu"].get<double>() * seconds, 1e-9, 1e-16);
+    EXPECT_NEAR(step["of_bound"].get<double>() * seconds, 1e-9, 1e-16);
+  }
+}
+
 } // namespace

@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from steps import BIN, StepTest, fixture, needs_mpi
+from steps import BIN, DEVICE, StepTest, fixture, needs_mpi
 
 MESH = "shard=2"
 CLUSTER = "h100-sxm"
@@ -44,6 +44,29 @@ class Compare(StepTest):
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         outcome = self.plan("--compare", folder)
         self.assertIn("expected a trace of the program that these options give", outcome.stderr)
+
+    def test_a_run_on_the_device(self):
+        """Of whatever device: calls are timed one by one, kernels have their units, and a run is compared with the program
+        that was compiled for the device."""
+        program = self.compile(fixture, MESH, "--cluster", CLUSTER, "--bucket", "none")
+        folder = self.trace(program, *self.queues("off"), steps=2)
+        trace = json.loads((folder / "rank-1.json").read_text())
+        self.assertEqual(trace["distributedInfo"], {"backend": "nccl", "rank": 1, "world_size": 2})
+        for event in trace["traceEvents"]:
+            if event["ph"] == "X":
+                self.assertGreaterEqual(event["dur"], 0, event)
+                self.assertGreaterEqual(event["ts"], 0, event)
+        kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel" and not e["name"].startswith("nccl")]
+        self.assertIn("k", {e["name"][0] for e in kernels})
+        units = {e["args"].get("unit") for e in kernels}
+        self.assertLessEqual({"root", "transformer.h.0", "transformer.h.1"}, units)
+        target = ["--target", f"cpu,{DEVICE}"] if DEVICE != "cpu" else []
+        outcome = self.plan("--compare", folder, "--bucket", "none", *target, "--json")
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        simulated, run = json.loads(outcome.stdout)["compared"]
+        name = lambda c: (c["queue"], c["unit"], c["name"], c["backward"])
+        self.assertEqual({name(c) for c in simulated["collectives"]}, {name(c) for c in run["collectives"]})
+        self.assertGreater(run["step_ms"], run["exposed_ms"])
 
     def test_links_take_what_they_should(self):
         # 2 ms for every transfer, whatever the machine does.

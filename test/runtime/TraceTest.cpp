@@ -19,6 +19,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -149,6 +151,54 @@ TEST_F(TraceTest, TraceIsWhatBrowsersOpen) {
   ASSERT_TRUE(
       writeTrace(path("rank-3.json"), ofRank(3), Recorder(false, 0)).isOk());
   EXPECT_TRUE(read("rank-3.json")["traceEvents"].empty());
+}
+
+/// A gather for event `event`, on a queue of its own unless that is negative.
+struct Gather {
+  explicit Gather(int64_t event) {
+    desc.event = event;
+    desc.kind = FSDP_RT_ALL_GATHER;
+    desc.queue = event < 0 ? FSDP_RT_QUEUE_COMPUTE : FSDP_RT_QUEUE_ALL_GATHER;
+    desc.parts = &parts;
+    desc.part_count = 1;
+  }
+  CallRecord record(int64_t begin, int64_t end) const {
+    return {&desc, "gather",   CallKind::Collective, 0,    begin, end, 0, 100,
+            0,     desc.queue, FSDP_RT_ALL_GATHER,   begin};
+  }
+
+  fsdp_rt_collective_desc part = {"part", 0, 0, 1, 1, 0, FSDP_RT_F32};
+  const void *parts = &part;
+  fsdp_rt_start_desc desc = {};
+};
+
+TEST_F(TraceTest, KernelsAreOfTheUnitThatWasGatheredLast) {
+  Gather first(0), last(-1);
+  fsdp_rt_wait_desc wait = {"gathered", 0};
+  Recorder recorder(false, 10);
+  recorder.record(call(this, "early", CallKind::Launch, 0, 1));
+  // A transfer is recorded where it is waited for.
+  recorder.record(first.record(0, 2));
+  recorder.record(call(&wait, "gathered", CallKind::Wait, 1, 2));
+  recorder.record(call(this, "forward", CallKind::Matmul, 2, 3));
+  recorder.record(last.record(3, 4));
+  recorder.record(call(this, "backward", CallKind::Launch, 4, 5));
+  TraceHeader header = ofRank(0);
+  header.groupSizes = {4};
+  header.certificate.emplace();
+  header.certificate->transfers = {{"h.0", false}, {"h.1", true}};
+  ASSERT_TRUE(writeTrace(path("rank-0.json"), header, recorder).isOk());
+  std::map<std::string, Json> kernels;
+  Json trace = read("rank-0.json");
+  for (const Json &event : trace["traceEvents"])
+    if (event.value("cat", "") == "kernel")
+      kernels[event["name"]] = event["args"];
+  EXPECT_FALSE(kernels["early"].contains("unit"));
+  EXPECT_FALSE(kernels["early"].contains("phase"));
+  EXPECT_EQ(kernels["forward"]["unit"], "h.0");
+  EXPECT_EQ(kernels["forward"]["phase"], "forward");
+  EXPECT_EQ(kernels["backward"]["unit"], "h.1");
+  EXPECT_EQ(kernels["backward"]["phase"], "backward");
 }
 
 TEST_F(TraceTest, NothingIsLeftWhereNothingCanBeWritten) {

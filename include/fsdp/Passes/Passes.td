@@ -302,6 +302,17 @@ def KeepGathered : Pass<"fsdp-keep-gathered", "::mlir::fsdp::ProgramOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
+def CountFlops : Pass<"fsdp-count-flops", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Counts the arithmetic of products and attention";
+  let description = [{
+    Writes `flops` of a program whose computation is outlined: what its launches
+    of products, convolutions and attention compute, by type. The number is the
+    model's: passes that repeat launches for backward leave it as it is. A
+    program that launches a kernel without a body has none.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
 def CutSavedValues : Pass<"fsdp-cut-saved-values", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets backward compute cheap values of forward again";
   let description = [{

@@ -19,6 +19,8 @@
 
 #include "fsdp/Schedule/ScheduleProblem.h"
 
+#include <string>
+
 namespace mlir::fsdp::sched {
 
 struct Bound {
@@ -37,6 +39,12 @@ struct Bound {
 };
 
 Bound lowerBound(const ScheduleProblem &problem);
+
+/// The part of the machine that @bound of @problem comes from: "compute", "the
+/// all_gather queue", "the longest chain of dependencies". @least: the bound
+/// with what little memory costs on top.
+std::string describeLimit(const ScheduleProblem &problem, const Bound &bound,
+                          Time least);
 
 /// No step takes less than this, either: at least @bound, which is one, raised
 /// by a search of limited effort, and with contention by one more for each

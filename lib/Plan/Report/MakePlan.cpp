@@ -7,8 +7,10 @@
 
 #include "fsdp/Arena/SharedBuffers.h"
 #include "fsdp/Arena/StepArena.h"
+#include "fsdp/Cost/ModelFlops.h"
 #include "fsdp/Plan/Report/PlanReport.h"
 #include "fsdp/Planning/ProgramTrials.h"
+#include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Scheduler.h"
 #include "fsdp/Schedule/StepSchedule.h"
 
@@ -85,33 +87,6 @@ mlir::fsdp::simulateVariant(std::string name, std::string title,
     variant.transfers.push_back({cost.transfer(key), cost.route(key)});
   }
   return variant;
-}
-
-/// What @bound, that of @problem without what little memory costs, is made of;
-/// @least: with that.
-static std::string describeLimit(const ScheduleProblem &problem,
-                                 const Bound &bound, Time least) {
-  Time compute = 0;
-  for (const SpineSegment &segment : problem.spine)
-    compute += segment.work;
-  for (const FloatingOp &op : problem.floating)
-    compute += op.work;
-  switch (bound.binding) {
-  case Bound::CriticalPath:
-    // A chain of nothing but compute says less.
-    return compute == bound.value && least - compute <= compute / 100
-               ? "compute"
-               : "the longest chain of dependencies";
-  case Bound::Queue:
-    return bound.bindingIndex == 0
-               ? "compute"
-               : ("the " + kQueueNames[bound.bindingIndex] + " queue").str();
-  case Bound::Link:
-    return ("the " + kLinkNames[bound.bindingIndex] + " link").str();
-  case Bound::Contention:
-    return "compute, slowed down by the transfers beside it";
-  }
-  llvm_unreachable("not a kind");
 }
 
 static std::string getTitle(const FSDPOptions &options) {
@@ -427,14 +402,6 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
   return llvm::Error::success();
 }
 
-static void addFlops(const KernelCost &product, PlanReport &report) {
-  double flops = double(product.flops[unsigned(product.dtype)]);
-  double peak = report.peakFlops[unsigned(product.dtype)];
-  report.flops += flops;
-  if (peak > 0)
-    report.secondsAtPeak += flops / peak;
-}
-
 llvm::Error Planner::run(StepProgram program) {
   if (settings.computeDtype) {
     assumeDtype(program, *settings.computeDtype);
@@ -450,12 +417,12 @@ llvm::Error Planner::run(StepProgram program) {
   report.budget = std::max<int64_t>(0, report.given - report.reserved);
   report.arenaBytes = program.arenaBytes;
   report.worldSize = program.worldSize;
+  ModelFlops flops = {};
   for (const StepOp &op : program.ops)
-    if (op.kernel >= 0) {
-      const KernelCost &kernel = program.kernels[op.kernel];
-      if (kernel.kind != KernelKind::Vector && kernel.kind != KernelKind::Copy)
-        addFlops(kernel, report);
-    }
+    if (op.kernel >= 0)
+      addModelFlops(program.kernels[op.kernel], flops);
+  report.flops = double(getTotal(flops));
+  report.secondsAtPeak = getSecondsAtPeak(flops, report.peakFlops);
   if (!settings.onlyPlan)
     if (llvm::Error error = addOrders(program))
       return error;

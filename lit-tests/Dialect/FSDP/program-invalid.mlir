@@ -363,7 +363,7 @@ fsdp.program @p() attributes {arena = #fsdp.arena<bytes = 256, state = 256, peak
 
 // schedule_c1
 // expected-error @below {{expected bound and step of at least 0 picoseconds in a schedule, got -1 and 2}}
-fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = -1, step = 2>} {
+fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = -1, step = 2, machine = "m", limit = "compute">} {
   fsdp.return
 }
 
@@ -371,7 +371,23 @@ fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = -1
 
 // schedule_c2
 // expected-error @below {{expected a bound of at most the step's 2 picoseconds in a schedule, got 3}}
-fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = 3, step = 2>} {
+fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = 3, step = 2, machine = "m", limit = "compute">} {
+  fsdp.return
+}
+
+// -----
+
+// schedule_c3
+// expected-error @below {{expected peak_flops of at least 0 in a schedule, got -1}}
+fsdp.program @p() attributes {schedule = #fsdp.schedule<order = fsdp, bound = 1, step = 2, machine = "m", limit = "compute", peak_flops = -1>} {
+  fsdp.return
+}
+
+// -----
+
+// flops_c1
+// expected-error @below {{expected at least 0 flops of each type, got -4}}
+fsdp.program @p() attributes {flops = #fsdp.flops<f32 = 4, bf16 = -4>} {
   fsdp.return
 }
 

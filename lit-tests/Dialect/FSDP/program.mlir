@@ -31,7 +31,8 @@ fsdp.state @table buffer "table" : tensor<256xi8> at 512 unsigned {other.note}
 // CHECK-SAME:    %arg2: tensor<8xf32> {fsdp.input = {name = "x"}}, %arg3: tensor<f32> {fsdp.scalar = {name = "lr"}}, %arg4: tensor<4xf32>)
 // CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, tensor<64xf32> {fsdp.state = @mean}, !fsdp.sharded<@h0, f32> {fsdp.state = @h0.param}, tensor<f32> {fsdp.grad_norm}, tensor<4xf32>)
 // CHECK-SAME:    attributes {arena = #fsdp.arena<bytes = 1024, state = 768, communicated = 128, transient = 128, peak = [256, 256, 0, 0, 256, 256, 0]>,
-// CHECK-SAME:      other.note, schedule = #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000>} {
+// CHECK-SAME:      flops = #fsdp.flops<f32 = 131072, bf16 = 25165824>, other.note,
+// CHECK-SAME:      schedule = #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000, machine = "h100-sxm", limit = "compute", peak_flops = 989400000000000>} {
 // GENERIC:     "fsdp.program"() <{arena = #fsdp.arena<
 // GENERIC-SAME:  kind = #fsdp<program_kind train>
 // GENERIC-SAME:  schedule = #fsdp.schedule<
@@ -41,7 +42,9 @@ fsdp.program @train(%w: !fsdp.sharded<@h0, f32> {fsdp.state = @h0.param},
     -> (tensor<f32> {fsdp.loss}, tensor<64xf32> {fsdp.state = @mean}, !fsdp.sharded<@h0, f32> {fsdp.state = @h0.param},
         tensor<f32> {fsdp.grad_norm}, tensor<4xf32>)
     attributes {arena = #fsdp.arena<bytes = 1024, state = 768, communicated = 128, transient = 128, peak = [256, 256, 0, 0, 256, 256, 0]>,
-                schedule = #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000>, other.note} {
+                flops = #fsdp.flops<f32 = 131072, bf16 = 25165824>,
+                schedule = #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000, machine = "h100-sxm", limit = "compute", peak_flops = 989400000000000>,
+                other.note} {
   // CHECK-NEXT: fsdp.return %arg3, %arg1, %arg0, %arg3, %arg4 : tensor<f32>, tensor<64xf32>, !fsdp.sharded<@h0, f32>, tensor<f32>, tensor<4xf32>
   fsdp.return %lr, %m, %w, %lr, %plain : tensor<f32>, tensor<64xf32>, !fsdp.sharded<@h0, f32>, tensor<f32>, tensor<4xf32>
 }
@@ -50,19 +53,19 @@ fsdp.program @train(%w: !fsdp.sharded<@h0, f32> {fsdp.state = @h0.param},
 // CHECK-LABEL: fsdp.program eval @evaluate(%arg0: tensor<64xf32> {fsdp.state = @mean})
 // CHECK-SAME:    -> (tensor<64xf32> {fsdp.loss})
 // CHECK-SAME:    attributes {arena = #fsdp.arena<bytes = 768, state = 256, inputs = 256, transient = 256, host = 512, border = 256>,
-// CHECK-SAME:      schedule = #fsdp.schedule<order = in_order, bound = 0, step = 0>} {
+// CHECK-SAME:      flops = #fsdp.flops<>, schedule = #fsdp.schedule<order = in_order, bound = 0, step = 0, machine = "m", limit = "compute">} {
 // GENERIC:     "fsdp.program"()
 // GENERIC-SAME:  kind = #fsdp<program_kind eval>
 fsdp.program eval @evaluate(%m: tensor<64xf32> {fsdp.state = @mean}) -> (tensor<64xf32> {fsdp.loss})
     attributes {arena = #fsdp.arena<bytes = 768, state = 256, inputs = 256, transient = 256, host = 512, border = 256>,
-                schedule = #fsdp.schedule<order = in_order, bound = 0, step = 0>} {
+                flops = #fsdp.flops<>, schedule = #fsdp.schedule<order = in_order, bound = 0, step = 0, machine = "m", limit = "compute">} {
   fsdp.return %m : tensor<64xf32>
 }
 
 // CHECK-LABEL: fsdp.program @plain(%arg0: tensor<4xf32>, %arg1: tensor<f32>) -> tensor<4xf32>
-// CHECK-SAME:    attributes {schedule = #fsdp.schedule<order = fsdp, bound = 1, step = 2>} {
+// CHECK-SAME:    attributes {schedule = #fsdp.schedule<order = fsdp, bound = 1, step = 2, machine = "m", limit = "compute">} {
 fsdp.program train @plain(%x: tensor<4xf32>, %y: tensor<f32>) -> tensor<4xf32>
-    attributes {schedule = #fsdp.schedule<order = fsdp, bound = 1, step = 2>} {
+    attributes {schedule = #fsdp.schedule<order = fsdp, bound = 1, step = 2, machine = "m", limit = "compute">} {
   fsdp.return %x : tensor<4xf32>
 }
 

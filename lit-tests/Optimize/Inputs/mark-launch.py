@@ -10,7 +10,7 @@ for line in sys.stdin:
     mark = re.search(r"fsdp\.offload = (array<i64[^>]*>)", line)
     line = PLAN.sub(lambda m: ", " if m.group(1) and m.group(5) else "", line)
     # The order was of what the whole plan makes.
-    line = re.sub(r"attributes \{fsdp\.order = #fsdp\.step_order<[^>]*>\} ", "", line)
+    line = re.sub(r", fsdp\.order = #fsdp\.step_order<[^>]*>", "", line)
     line = line.replace(" {}", "")
     if mark and not found:
         found = True

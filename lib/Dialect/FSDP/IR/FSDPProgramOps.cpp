@@ -61,8 +61,20 @@ LogicalResult ArenaAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult FlopsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t f64, int64_t f32, int64_t bf16,
+                                int64_t f16, int64_t f8) {
+  // flops_c1
+  for (int64_t flops : {f64, f32, bf16, f16, f8})
+    if (flops < 0)
+      return emitError() << "expected at least 0 flops of each type, got "
+                         << flops;
+  return success();
+}
+
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   Order, int64_t bound, int64_t step) {
+                                   Order, int64_t bound, int64_t step,
+                                   StringAttr, StringAttr, int64_t peakFlops) {
   // schedule_c1
   if (bound < 0 || step < 0)
     return emitError() << "expected bound and step of at least 0 picoseconds "
@@ -72,6 +84,11 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (bound > step)
     return emitError() << "expected a bound of at most the step's " << step
                        << " picoseconds in a schedule, got " << bound;
+  // schedule_c3
+  if (peakFlops < 0)
+    return emitError() << "expected peak_flops of at least 0 in a schedule, "
+                          "got "
+                       << peakFlops;
   return success();
 }
 

@@ -176,22 +176,56 @@ def FSDP_ArenaAttr : FSDP_Attr<"Arena", "arena"> {
   }];
 }
 
+def FSDP_FlopsAttr : FSDP_Attr<"Flops", "flops"> {
+  let summary = "the arithmetic of a program's products and attention";
+  let description = [{
+    Multiplications and additions of one run on one rank, by the type in which
+    the device's units do them: of matrix products, convolutions and attention,
+    each counted once, however often it is repeated for backward. Types without
+    any are not written.
+
+    Constraints:
+    - flops_c1: each number is at least 0.
+
+    ```mlir
+    #fsdp.flops<f32 = 131072, bf16 = 25165824>
+    ```
+  }];
+  let parameters = (ins
+    DefaultValuedParameter<"int64_t", "0">:$f64,
+    DefaultValuedParameter<"int64_t", "0">:$f32,
+    DefaultValuedParameter<"int64_t", "0">:$bf16,
+    DefaultValuedParameter<"int64_t", "0">:$f16,
+    DefaultValuedParameter<"int64_t", "0">:$f8);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def FSDP_ScheduleAttr : FSDP_Attr<"Schedule", "schedule"> {
   let summary = "what a program's order costs";
   let description = [{
-    Picoseconds by the cost model: of the program in its order, and a time that
-    no order of it stays below.
+    Picoseconds by the cost model of the cluster `machine`: `step`, the program
+    in its order, and `bound`, a time that no order of it stays below. `limit`
+    names the part of the machine that the bound comes from, in the words of
+    fsdp-plan. `peak_flops` is the rate, in flops a second, at which the
+    machine's units do the program's `flops`; programs without any have none.
 
     Constraints:
     - schedule_c1: `bound` and `step` are at least 0.
     - schedule_c2: `bound` is at most `step`.
+    - schedule_c3: `peak_flops` is at least 0.
 
     ```mlir
-    #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000>
+    #fsdp.schedule<order = scheduled, bound = 412000000, step = 413500000,
+                   machine = "h100-sxm", limit = "compute",
+                   peak_flops = 989400000000000>
     ```
   }];
   let parameters = (ins EnumParameter<FSDP_Order>:$order, "int64_t":$bound,
-                        "int64_t":$step);
+                        "int64_t":$step,
+                        "::mlir::StringAttr":$machine,
+                        "::mlir::StringAttr":$limit,
+                        DefaultValuedParameter<"int64_t", "0">:$peak_flops);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

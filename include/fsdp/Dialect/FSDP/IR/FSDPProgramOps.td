@@ -111,9 +111,10 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     | accumulate | forward and backward of a micro-batch; its gradients are added to the accumulators |
     | train_accumulated | the same of the last micro-batch; then reduction and update by the mean of all |
 
-    `arena` says what its values take once they have places, `schedule` what its
-    order costs, `product_type` in which type products of wider floats are
-    computed (fsdp-narrow-products); without it as they were traced.
+    `arena` says what its values take once they have places, `flops` what its
+    products and attention compute (fsdp-count-flops), `schedule` what its order
+    costs, `product_type` in which type products of wider floats are computed
+    (fsdp-narrow-products); without it as they were traced.
 
     Constraints:
     - program_c1: it has one block, which fsdp.return ends.
@@ -146,6 +147,7 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     DefaultValuedAttr<FSDP_ProgramKindAttr,
                       "::mlir::fsdp::ProgramKind::train">:$kind,
     OptionalAttr<FSDP_ArenaAttr>:$arena,
+    OptionalAttr<FSDP_FlopsAttr>:$flops,
     OptionalAttr<FSDP_ScheduleAttr>:$schedule,
     OptionalAttr<TypeAttrOf<AnyFloat>>:$product_type,
     OptionalAttr<DictArrayAttr>:$arg_attrs,
