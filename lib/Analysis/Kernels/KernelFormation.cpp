@@ -41,6 +41,8 @@ struct Cluster {
   bool scalar = false;
   /// Makes what gathers send, and nothing else.
   bool sent = false;
+  /// Whether loops were made the same by their sizes alone.
+  bool isAligned = false;
   /// First and last node.
   int first = 0, last = 0;
 };
@@ -60,7 +62,8 @@ private:
   bool isScalar(const StepGraph::Node &node) const;
   void findSent();
   bool haveSamePlace(const Cluster &a, const Cluster &b) const;
-  std::optional<KernelDomain> mergeDomains(int a, int b) const;
+  std::optional<KernelDomain> mergeDomains(int a, int b, bool &isAligned) const;
+  bool isFoundAgain(int a, int b) const;
   bool isWorthwhile(int a, int b, const KernelDomain &merged) const;
   bool makesCycle(int a, int b) const;
   SmallVector<Operation *> getRoots(ArrayRef<int> clusters) const;
@@ -148,8 +151,9 @@ bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
 /// The domain of both, with everything that one reads of the other connected.
 /// Values that both read are connected too, where that is possible: a kernel
 /// then reads them once. What one computes of a sum over rows of the other may
-/// run over other rows of the same size.
-std::optional<KernelDomain> Former::mergeDomains(int a, int b) const {
+/// run over other rows of the same size: then @isAligned is set.
+std::optional<KernelDomain> Former::mergeDomains(int a, int b,
+                                                 bool &isAligned) const {
   KernelDomain merged = clusters[a].domain;
   merged.append(clusters[b].domain);
   // Reads of values from outside, to be connected if nothing else is.
@@ -178,7 +182,11 @@ std::optional<KernelDomain> Former::mergeDomains(int a, int b) const {
         }
       }
   if (connected) {
-    merged.alignInnerLoops(getRoots({a, b}));
+    SmallVector<Operation *> roots = getRoots({a, b});
+    if (merged.getGrid(roots))
+      return merged;
+    merged.alignInnerLoops(roots);
+    isAligned = true;
     return merged;
   }
   // Siblings: the largest value that both read gives the common points.
@@ -213,6 +221,30 @@ bool Former::isWorthwhile(int a, int b, const KernelDomain &merged) const {
   return true;
 }
 
+/// Whether KernelLoops, which sees all ops of the kernel at once, makes two
+/// levels of loops of them, too.
+bool Former::isFoundAgain(int a, int b) const {
+  SmallVector<int> nodes(clusters[a].nodes);
+  llvm::append_range(nodes, clusters[b].nodes);
+  llvm::sort(nodes);
+  KernelDomain domain;
+  for (int n : nodes)
+    domain.add(cast<linalg::GenericOp>(graph[n].op));
+  for (int n : nodes)
+    for (const StepGraph::Edge &edge : graph[n].reads) {
+      if (edge.producer < 0 || !edge.operand ||
+          !llvm::is_contained({a, b}, clusterOf[edge.producer]))
+        continue;
+      auto op = cast<linalg::GenericOp>(graph[edge.producer].op);
+      unsigned result = cast<OpResult>(edge.value).getResultNumber();
+      if (!domain.connect(*op.getDpsInitOperand(result), *edge.operand))
+        return false;
+    }
+  SmallVector<Operation *> roots = getRoots({a, b});
+  domain.alignInnerLoops(roots);
+  return domain.getGrid(roots).has_value();
+}
+
 /// Whether a path leads from one of the two through a third back into them.
 /// Clusters are followed as a whole, and no further than to a node which no
 /// cluster has on both sides: no path leads back over it.
@@ -245,9 +277,12 @@ bool Former::makesCycle(int a, int b) const {
 bool Former::tryMerge(int a, int b) {
   if (a == b || !haveSamePlace(clusters[a], clusters[b]))
     return false;
-  std::optional<KernelDomain> merged = mergeDomains(a, b);
-  if (!merged || !isWorthwhile(a, b, *merged) || makesCycle(a, b))
+  bool isAligned = clusters[a].isAligned || clusters[b].isAligned;
+  std::optional<KernelDomain> merged = mergeDomains(a, b, isAligned);
+  if (!merged || !isWorthwhile(a, b, *merged) ||
+      (isAligned && !isFoundAgain(a, b)) || makesCycle(a, b))
     return false;
+  clusters[a].isAligned = isAligned;
   clusters[a].domain = std::move(*merged);
   merge(a, b);
   return true;
