@@ -9,8 +9,7 @@ A model of four blocks runs a step on the emulated driver of the tests. Of its s
 each launch is printed in order: the function's name, launches (a call may have several functions), KiB that it must
 read and write once, and the microseconds that these take at `--roof` (default: 3350 GB/s, an H100's). The sum over
 all but products stands beside what is counted by hand from the model (docs/cuda.md): bytes of the tensors that a
-block reads and writes if everything between two products is one kernel, and that kernel a second one where a norm's
-gradient needs sums of rows and of columns.
+block reads and writes if everything between two products, or a product and attention, is one kernel.
 """
 import argparse
 import json
@@ -25,7 +24,8 @@ LAYERS = 4
 
 
 def counted(name):
-    """(forward, backward) bytes of all but products, counted by hand. T tokens, H hidden, I intermediate, K of keys."""
+    """(forward, backward) bytes of all but products, counted by hand: elements of a token by hidden size h, intermediate
+    size i, and size k of all keys of a token."""
     config, how = saved.MODELS[name][1], saved.MODELS[name][4]
     tokens = int(how["batch"]) * int(how["seq"])
     element = 2 if how.get("dtype") == "bf16" else 4
@@ -42,12 +42,12 @@ def counted(name):
         # Two norms with the residual's sum and a bias, attention and a bias of three, GELU with a bias.
         forward = 2 * 4 * h + (4 * h + 2 * 3 * h) + 2 * 4 * h
         # GELU and its result, which a product reads; two norms; attention; sums of columns for four biases.
-        backward = 4 * 4 * h + 2 * 5 * h + 7 * h + (h + 4 * h + h + 3 * h)
+        backward = 4 * 4 * h + 2 * 5 * h + 8 * h + (h + 4 * h + h + 3 * h)
     return forward * tokens * element, backward * tokens * element
 
 
 def blocks(calls, marks):
-    """The calls from the second call of each name in `marks`, on to the third: one block, turned."""
+    """For each name in `marks`, the calls from its second call up to its third: those of one block."""
     for mark in marks:
         places = [i for i, call in enumerate(calls) if call["name"] == mark]
         yield calls[places[1]:places[2]]

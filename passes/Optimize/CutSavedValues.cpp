@@ -17,6 +17,7 @@
 
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Kernels/StepGraph.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
@@ -115,8 +116,7 @@ bool SavedValues::isInBackward(Value gathered) const {
 static bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation *user) {
     return user->hasTrait<OpTrait::IsTerminator>() ||
-           (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user) &&
-            isReturned(user->getResult(0)));
+           (isReshape(user) && isReturned(user->getResult(0)));
   });
 }
 

@@ -18,6 +18,7 @@
 #include "SoftmaxPatterns.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -519,8 +520,7 @@ static void collectCandidates(Operation *exponential,
         ComputeKind kind = getComputeKind(user);
         if (kind == ComputeKind::Contraction)
           candidates.insert(&use);
-        else if ((kind == ComputeKind::Elementwise ||
-                  isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user)) &&
+        else if ((kind == ComputeKind::Elementwise || isReshape(user)) &&
                  seen.insert(user).second)
           worklist.push_back(user);
       }

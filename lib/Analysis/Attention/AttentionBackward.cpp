@@ -18,6 +18,7 @@
 
 #include "AttentionBackward.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -73,7 +74,7 @@ void BackwardMatcher::collectBackwardReads(
       Operation *user = use.getOwner();
       if (user->getBlock() != &block)
         continue;
-      if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user)) {
+      if (isReshape(user)) {
         DimAtoms result;
         if (points.getResultDims(user, dims, result))
           visit(user->getResult(0), result);

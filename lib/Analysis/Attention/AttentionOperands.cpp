@@ -86,7 +86,7 @@ WalkedTensor fsdp::walkBack(PointExpressions &points, Value value,
                             DimAtoms dims) {
   double scale = 1.0;
   while (Operation *def = value.getDefiningOp()) {
-    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(def)) {
+    if (isReshape(def)) {
       DimAtoms source;
       if (!points.getSourceDims(def, dims, source))
         break;
@@ -171,7 +171,7 @@ WalkedTensor fsdp::walkForward(PointExpressions &points, Value value,
     Operation *user = *value.getUsers().begin();
     if (user->getBlock() != value.getParentBlock())
       break;
-    if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(user)) {
+    if (isReshape(user)) {
       DimAtoms result;
       if (!points.getResultDims(user, dims, result))
         break;

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Attention/PointExpressions.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -278,7 +279,7 @@ int PointExpressions::resolveNew(Value tensor, const DimAtoms &dims) {
     return add(std::move(node));
   }
   Operation *def = tensor.getDefiningOp();
-  if (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(def)) {
+  if (isReshape(def)) {
     DimAtoms source;
     if (getSourceDims(def, dims, source))
       return resolve(def->getOperand(0), source);

@@ -220,9 +220,7 @@ getResultChains(Value result) {
   SmallVector<Operation *> chain;
   Value value = result;
   while (Operation *reader = getOnlyReader(value)) {
-    bool reshape =
-        isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(reader) &&
-        isViewOp(reader);
+    bool reshape = isReshape(reader) && isViewOp(reader);
     std::optional<Move> move = getMove(reader);
     bool permutes = move && move->isPermutation();
     bool narrows = isNarrowing(reader);

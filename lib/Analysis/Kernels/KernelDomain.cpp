@@ -84,13 +84,13 @@ countParallel(const KernelDomain &domain, ArrayRef<Operation *> roots) {
 bool KernelDomain::isContiguous(Operation *op,
                                 ArrayRef<IndexSpace::Atom> atoms) const {
   auto linalgOp = cast<linalg::LinalgOp>(op);
-  AffineMap largest;
+  AffineMap widest;
   for (OpOperand &operand : op->getOpOperands()) {
     AffineMap map = linalgOp.getMatchingIndexingMap(&operand);
-    if (!largest || map.getNumResults() > largest.getNumResults())
-      largest = map;
+    if (!widest || map.getNumResults() > widest.getNumResults())
+      widest = map;
   }
-  AtomList walked = getAtoms(op, largest);
+  AtomList walked = getAtoms(op, widest);
   return !walked.empty() && !atoms.empty() && walked.back() == atoms.back();
 }
 
@@ -108,17 +108,17 @@ void KernelDomain::alignInnerLoops(ArrayRef<Operation *> roots) {
       first = inner;
       isFirstContiguous = isContiguous(root, first);
     }
-    // Loops that are the same in part stay: they cannot become one list.
+    // Lists that share an atom are one list already, or cannot become one.
     if (inner.empty() || isContiguous(root, inner) != isFirstContiguous ||
         llvm::any_of(inner, [&](IndexSpace::Atom atom) {
           return llvm::is_contained(first, atom);
         }))
       continue;
-    KernelDomain trial = *this;
-    if (!trial.space.unify(first, inner) || !trial.hasDistinctLoops())
-      continue;
-    *this = std::move(trial);
-    first = space.resolve(first);
+    IndexSpace before = space;
+    if (space.unify(first, inner) && hasDistinctLoops())
+      first = space.resolve(first);
+    else
+      space = std::move(before);
   }
 }
 

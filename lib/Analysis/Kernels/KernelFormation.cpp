@@ -41,7 +41,7 @@ struct Cluster {
   bool scalar = false;
   /// Makes what gathers send, and nothing else.
   bool sent = false;
-  /// Whether loops were made the same by their sizes alone.
+  /// Whether KernelDomain::alignInnerLoops made loops the same.
   bool isAligned = false;
   /// First and last node.
   int first = 0, last = 0;
@@ -62,9 +62,12 @@ private:
   bool isScalar(const StepGraph::Node &node) const;
   void findSent();
   bool haveSamePlace(const Cluster &a, const Cluster &b) const;
-  std::optional<KernelDomain> mergeDomains(int a, int b, bool &isAligned) const;
-  bool isFoundAgain(int a, int b) const;
-  bool isWorthwhile(int a, int b, const KernelDomain &merged) const;
+  bool connect(KernelDomain &domain, const StepGraph::Edge &edge) const;
+  std::optional<KernelDomain> mergeDomains(int a, int b,
+                                           bool &isConnected) const;
+  bool isFoundAgain(int a, int b, ArrayRef<Operation *> roots) const;
+  bool isWorthwhile(int a, int b, const IndexSpace &space,
+                    const KernelGrid &grid) const;
   bool makesCycle(int a, int b) const;
   SmallVector<Operation *> getRoots(ArrayRef<int> clusters) const;
 
@@ -148,18 +151,26 @@ bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
          a.nodes.size() + b.nodes.size() <= limits.maxOps;
 }
 
-/// The domain of both, with everything that one reads of the other connected.
-/// Values that both read are connected too, where that is possible: a kernel
-/// then reads them once. What one computes of a sum over rows of the other may
-/// run over other rows of the same size: then @isAligned is set.
+/// Connects the points at which @edge's reader reads a value and its producer
+/// writes it, both of @domain. False where they do not fit.
+bool Former::connect(KernelDomain &domain, const StepGraph::Edge &edge) const {
+  if (!edge.operand)
+    return false;
+  auto op = cast<linalg::GenericOp>(graph[edge.producer].op);
+  unsigned result = cast<OpResult>(edge.value).getResultNumber();
+  return domain.connect(*op.getDpsInitOperand(result), *edge.operand);
+}
+
+/// The domain of both, with everything that one reads of the other connected
+/// (@isConnected: there is such a value). Else values that both read are
+/// connected, where that is possible: a kernel then reads them once.
 std::optional<KernelDomain> Former::mergeDomains(int a, int b,
-                                                 bool &isAligned) const {
+                                                 bool &isConnected) const {
   KernelDomain merged = clusters[a].domain;
   merged.append(clusters[b].domain);
   // Reads of values from outside, to be connected if nothing else is.
   llvm::MapVector<Value, OpOperand *> outside;
   SmallVector<std::pair<OpOperand *, OpOperand *>> shared;
-  bool connected = false;
   for (int c : {a, b})
     for (int n : clusters[c].nodes)
       for (const StepGraph::Edge &edge : graph[n].reads) {
@@ -167,28 +178,17 @@ std::optional<KernelDomain> Former::mergeDomains(int a, int b,
         if (producer == c)
           continue;
         if (producer == a || producer == b) {
-          if (!edge.operand)
+          if (!connect(merged, edge))
             return std::nullopt;
-          auto op = cast<linalg::GenericOp>(graph[edge.producer].op);
-          OpOperand *init = op.getDpsInitOperand(
-              cast<OpResult>(edge.value).getResultNumber());
-          if (!merged.connect(*init, *edge.operand))
-            return std::nullopt;
-          connected = true;
+          isConnected = true;
         } else if (edge.operand) {
           auto [it, fresh] = outside.try_emplace(edge.value, edge.operand);
           if (!fresh)
             shared.push_back({it->second, edge.operand});
         }
       }
-  if (connected) {
-    SmallVector<Operation *> roots = getRoots({a, b});
-    if (merged.getGrid(roots))
-      return merged;
-    merged.alignInnerLoops(roots);
-    isAligned = true;
+  if (isConnected)
     return merged;
-  }
   // Siblings: the largest value that both read gives the common points.
   sortByBytes(shared, [](auto &pair) { return pair.first->get(); });
   for (auto &[x, y] : shared) {
@@ -202,13 +202,12 @@ std::optional<KernelDomain> Former::mergeDomains(int a, int b,
   return std::nullopt;
 }
 
-bool Former::isWorthwhile(int a, int b, const KernelDomain &merged) const {
-  std::optional<KernelGrid> grid = merged.getGrid(getRoots({a, b}));
-  if (!grid)
-    return false;
-  const IndexSpace &space = merged.getSpace();
-  int64_t items = space.getTotalSize(grid->items),
-          work = items * space.getTotalSize(grid->inner);
+/// Whether a kernel of both with loops @grid, atoms of @space, has enough work
+/// items.
+bool Former::isWorthwhile(int a, int b, const IndexSpace &space,
+                          const KernelGrid &grid) const {
+  int64_t items = space.getTotalSize(grid.items),
+          work = items * space.getTotalSize(grid.inner);
   if (items >= limits.minItems || work <= limits.smallWork)
     return true;
   // Few items are no loss where there were no more before.
@@ -221,9 +220,10 @@ bool Former::isWorthwhile(int a, int b, const KernelDomain &merged) const {
   return true;
 }
 
-/// Whether KernelLoops, which sees all ops of the kernel at once, makes two
-/// levels of loops of them, too.
-bool Former::isFoundAgain(int a, int b) const {
+/// Whether KernelLoops finds a grid for a kernel of both, whose domain it makes
+/// of all ops at once, and aligns once, for @roots. mergeDomains and tryMerge
+/// did so merge by merge, each for the roots that there were.
+bool Former::isFoundAgain(int a, int b, ArrayRef<Operation *> roots) const {
   SmallVector<int> nodes(clusters[a].nodes);
   llvm::append_range(nodes, clusters[b].nodes);
   llvm::sort(nodes);
@@ -235,12 +235,9 @@ bool Former::isFoundAgain(int a, int b) const {
       if (edge.producer < 0 || !edge.operand ||
           !llvm::is_contained({a, b}, clusterOf[edge.producer]))
         continue;
-      auto op = cast<linalg::GenericOp>(graph[edge.producer].op);
-      unsigned result = cast<OpResult>(edge.value).getResultNumber();
-      if (!domain.connect(*op.getDpsInitOperand(result), *edge.operand))
+      if (!connect(domain, edge))
         return false;
     }
-  SmallVector<Operation *> roots = getRoots({a, b});
   domain.alignInnerLoops(roots);
   return domain.getGrid(roots).has_value();
 }
@@ -277,10 +274,20 @@ bool Former::makesCycle(int a, int b) const {
 bool Former::tryMerge(int a, int b) {
   if (a == b || !haveSamePlace(clusters[a], clusters[b]))
     return false;
+  bool isConnected = false;
+  std::optional<KernelDomain> merged = mergeDomains(a, b, isConnected);
+  if (!merged)
+    return false;
+  SmallVector<Operation *> roots = getRoots({a, b});
+  std::optional<KernelGrid> grid = merged->getGrid(roots);
   bool isAligned = clusters[a].isAligned || clusters[b].isAligned;
-  std::optional<KernelDomain> merged = mergeDomains(a, b, isAligned);
-  if (!merged || !isWorthwhile(a, b, *merged) ||
-      (isAligned && !isFoundAgain(a, b)) || makesCycle(a, b))
+  if (!grid && isConnected) {
+    merged->alignInnerLoops(roots);
+    grid = merged->getGrid(roots);
+    isAligned = true;
+  }
+  if (!grid || !isWorthwhile(a, b, merged->getSpace(), *grid) ||
+      (isAligned && !isFoundAgain(a, b, roots)) || makesCycle(a, b))
     return false;
   clusters[a].isAligned = isAligned;
   clusters[a].domain = std::move(*merged);

@@ -32,7 +32,7 @@ OpResult KernelLoops::getProducer(Value value) const {
   while (Operation *op = value.getDefiningOp()) {
     if (domain.contains(op))
       return cast<OpResult>(value);
-    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+    if (!isReshape(op))
       return {};
     value = op->getOperand(0);
   }

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Kernels/StepGraph.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
@@ -33,11 +34,6 @@ static SmallVector<Value> getForwardResults(ProgramOp step) {
         (state && state.getKind() == StateKind::buffer))
       values.push_back(ret->getOperand(i));
   return values;
-}
-
-/// Reshapes keep the row-major order of elements; slices do not.
-static bool isReshape(Operation *op) {
-  return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
 }
 
 void StepGraph::collectReads(Node &node, Value value, OpOperand *operand) {

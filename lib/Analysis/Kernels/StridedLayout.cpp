@@ -161,6 +161,16 @@ bool fsdp::isViewOp(Operation *op) {
   return false;
 }
 
+bool fsdp::isReshape(Operation *op) {
+  return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
+}
+
+Value fsdp::lookThroughReshapes(Value value) {
+  while (isReshape(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
 /// The factor by which a body scales its first argument; nullopt where it does
 /// something else.
 static std::optional<double> getScale(Block *body) {

@@ -128,11 +128,7 @@ static Value getTensorOf(Value value) {
   } else if (auto extract = value.getDefiningOp<tensor::ExtractOp>()) {
     tensor = extract.getTensor();
   }
-  while (tensor && tensor.getDefiningOp() &&
-         isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
-             tensor.getDefiningOp()))
-    tensor = tensor.getDefiningOp()->getOperand(0);
-  return tensor;
+  return tensor ? lookThroughReshapes(tensor) : tensor;
 }
 
 /// Whether a loop of the generic around @value reads all of its tensor.

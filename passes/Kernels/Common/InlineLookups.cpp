@@ -20,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -44,28 +45,15 @@ constexpr int64_t kMostOperations = 64;
 // Analysis
 //===----------------------------------------------------------------------===//
 
-static bool isReshape(Operation *op) {
-  return isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op) &&
-         cast<RankedTensorType>(op->getOperand(0).getType()).hasStaticShape() &&
-         cast<RankedTensorType>(op->getResult(0).getType()).hasStaticShape();
-}
-
-/// What @value is, seen through reshapes.
-static Value getSource(Value value) {
-  while (isReshape(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
-/// The op of one result that computes @value, in whatever shape, of elements at
-/// its points alone. What is computed of a product's result may be part of the
-/// product (its rounding is), which then has no other result.
+/// The elementwise op that computes @value, seen through reshapes; null where
+/// there is none, or where it reads a product's result: it may be what rounds
+/// that (fsdp-narrow-products), and the product then writes @value alone.
 static linalg::GenericOp getProducer(Value value) {
-  auto op = getSource(value).getDefiningOp<linalg::GenericOp>();
+  auto op = lookThroughReshapes(value).getDefiningOp<linalg::GenericOp>();
   if (!op || op->getNumResults() != 1 || !isPointwise(op) ||
       op.payloadUsesValueFromOperand(op.getDpsInitOperand(0)) ||
       llvm::any_of(op.getInputs(), [](Value input) {
-        Operation *def = getSource(input).getDefiningOp();
+        Operation *def = lookThroughReshapes(input).getDefiningOp();
         return def && isContraction(def);
       }))
     return {};
@@ -86,13 +74,6 @@ static int64_t getElementCost(Value value, int64_t most) {
       cost += getElementCost(operand->get(), most - cost);
   }
   return cost;
-}
-
-static int64_t getPointCount(linalg::GenericOp op) {
-  int64_t points = 1;
-  for (int64_t size : op.getStaticLoopRanges())
-    points *= size;
-  return points;
 }
 
 /// Adds the lookups of @value, or of it in another shape, in loops of @block.
@@ -122,9 +103,10 @@ static SmallVector<tensor::ExtractOp> getLookups(linalg::GenericOp op) {
       lookups.empty())
     return {};
   int64_t cost = getElementCost(op->getResult(0), kMostOperations), work = 0;
-  for (tensor::ExtractOp lookup : lookups)
-    work +=
-        cost * getPointCount(cast<linalg::GenericOp>(lookup->getParentOp()));
+  for (tensor::ExtractOp lookup : lookups) {
+    auto loop = cast<linalg::GenericOp>(lookup->getParentOp());
+    work += cost * ShapedType::getNumElements(loop.getStaticLoopRanges());
+  }
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   if (cost > kMostOperations || work > type.getNumElements())
     return {};

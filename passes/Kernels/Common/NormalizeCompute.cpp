@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
 #include "fsdp/Analysis/Kernels/Contraction.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
@@ -312,9 +313,7 @@ static Value createCopy(OpBuilder &builder, Location loc, Value value) {
 /// Whether no kernel writes `value` and a collective or pack cannot read it as
 /// it is: a slice of something, or a constant.
 static bool isNowhere(Value value) {
-  Operation *op = value.getDefiningOp();
-  while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
-    op = op->getOperand(0).getDefiningOp();
+  Operation *op = lookThroughReshapes(value).getDefiningOp();
   if (!op)
     return false;
   ComputeKind kind = getComputeKind(op);
@@ -381,10 +380,7 @@ static void copyReturnedArguments(ProgramOp step) {
   OpBuilder builder(ret);
   for (auto [result, replaced] : replacements) {
     OpOperand &operand = ret->getOpOperand(result);
-    Value source = operand.get();
-    while (isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(
-        source.getDefiningOp()))
-      source = source.getDefiningOp()->getOperand(0);
+    Value source = lookThroughReshapes(operand.get());
     if (source != replaced &&
         llvm::is_contained(llvm::make_second_range(replacements), source))
       operand.set(createCopy(builder, ret->getLoc(), operand.get()));

@@ -13,8 +13,9 @@
 // Which cheap ops a kernel repeats is a minimal cut in the graph of these ops
 // and their values, between what the kernel's own ops read and what it cannot
 // compute. A value on the cut is read: its bytes count once, and once more if
-// it is written for this kernel alone; an op behind the cut is repeated, which
-// costs its operations. Kernels decide from the last to the first.
+// it is written for this kernel alone. An op between the cut and the kernel's
+// own ops is repeated, which costs its operations. Kernels decide from the last
+// to the first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +23,7 @@
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
 #include "fsdp/Analysis/Kernels/StepGraph.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
@@ -46,20 +48,6 @@ constexpr int64_t kCheapBody = 4;
 static int64_t getKernel(Operation *op) {
   auto number = op->getAttrOfType<IntegerAttr>(names::kKernel);
   return number ? number.getInt() : -1;
-}
-
-static bool isReshape(Operation *op) {
-  return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
-}
-
-/// What a value is, seen through reshapes.
-static Value getSource(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isReshape(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
 }
 
 /// Whether a kernel may repeat @op for less than a load.
@@ -165,7 +153,7 @@ llvm::SmallSetVector<Value, 8> Recomputer::getReads(int64_t kernel) {
   llvm::SmallSetVector<Value, 8> reads;
   for (Operation *op : kernels[kernel])
     for (Value operand : op->getOperands()) {
-      Value source = getSource(operand);
+      Value source = lookThroughReshapes(operand);
       Operation *def = source.getDefiningOp();
       if (!def || getKernel(def) != kernel)
         reads.insert(source);
@@ -196,9 +184,10 @@ linalg::GenericOp Recomputer::getCheapProducer(Value value, int64_t kernel) {
 }
 
 /// Bytes that are moved if @kernel reads @value: those of the value and, where
-/// loop kernels alone read it, their share of those that its own kernel writes.
-/// What @kernel does not read yet may be nowhere in memory then, or belong to
-/// another unit: that is never read.
+/// loop kernels alone read it, the bytes that its own kernel writes, divided by
+/// the number of these readers. @isRead: whether @kernel reads it already. Else
+/// a parameter, an argument, a view, and what forward does not save, cost
+/// kInfinite: @kernel must not begin to read them.
 int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
   Operation *def = value.getDefiningOp();
   int64_t owner = def ? getKernel(def) : -1;
@@ -219,22 +208,24 @@ int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
   return bytes + bytes / int64_t(readers.size());
 }
 
-/// The ops of other kernels that @kernel is to repeat, last to first. Ops are
-/// visited from the last one on, each after all that read it; one is only
-/// looked at where repeating it can pay: what it costs must be less than
-/// reading what is computed of it would, less what that costs to repeat. So few
-/// ops are, of a chain through the whole program (a residual stream) too.
+/// The ops of other kernels that @kernel is to repeat, last to first.
+///
+/// The gain of a value is the most that @kernel saves by not reading it: its
+/// bytes, or the gains of the ops that are repeated of it, whichever is less.
+/// The gain of an op is that of its result less the op's operations; without a
+/// gain, neither it nor what it reads becomes part of the graph. So the graph
+/// stays small where cheap ops form a chain through the whole program (the sums
+/// of a residual stream). Ops come after all that read them.
 SmallVector<linalg::GenericOp> Recomputer::chooseRepeated(int64_t kernel) {
   llvm::SmallSetVector<Value, 8> reads = getReads(kernel);
   MinCut graph;
-  /// The node of a value, and what can be saved by not reading it.
   struct Entry {
     int node;
     int64_t gain = 0;
   };
   llvm::DenseMap<Value, Entry> entries;
   std::set<std::pair<int64_t, Operation *>, std::greater<>> worklist;
-  auto visit = [&](Value value, int64_t gain) {
+  auto addRead = [&](Value value, int64_t gain) {
     auto [it, fresh] = entries.try_emplace(value);
     linalg::GenericOp op = getCheapProducer(value, kernel);
     if (fresh) {
@@ -251,7 +242,7 @@ SmallVector<linalg::GenericOp> Recomputer::chooseRepeated(int64_t kernel) {
   };
   for (Value value : reads)
     if (getCheapProducer(value, kernel))
-      graph.addEdge(MinCut::kSource, visit(value, MinCut::kInfinite),
+      graph.addEdge(MinCut::kSource, addRead(value, MinCut::kInfinite),
                     MinCut::kInfinite);
 
   SmallVector<std::pair<linalg::GenericOp, int>> ops;
@@ -273,14 +264,14 @@ SmallVector<linalg::GenericOp> Recomputer::chooseRepeated(int64_t kernel) {
     graph.addEdge(entry.node, opNode, readCost);
     graph.addEdge(opNode, MinCut::kSink, work);
     for (OpOperand *operand : op.getDpsInputOperands()) {
-      Value source = getSource(operand->get());
+      Value source = lookThroughReshapes(operand->get());
       Operation *def = source.getDefiningOp();
       // What the kernel reads for its own ops costs nothing more.
       if ((def && (getComputeKind(def) == ComputeKind::Constant ||
                    getKernel(def) == kernel)) ||
           (reads.contains(source) && !getCheapProducer(source, kernel)))
         continue;
-      graph.addEdge(opNode, visit(source, gain), MinCut::kInfinite);
+      graph.addEdge(opNode, addRead(source, gain), MinCut::kInfinite);
     }
   }
   if (ops.empty())

@@ -51,8 +51,8 @@ struct Split {
 };
 } // namespace
 
-/// Whether the elements that lie side by side in @op's largest operand belong
-/// to different results.
+/// Whether neighbouring elements of the operand that walks all loops of @op
+/// belong to different results.
 static bool reducesColumns(linalg::GenericOp op) {
   SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
   for (OpOperand *operand : op.getDpsInputOperands()) {
@@ -65,9 +65,10 @@ static bool reducesColumns(linalg::GenericOp op) {
   return false;
 }
 
-/// The outermost reduction loop of which chunks of enough rows make about
-/// @items of the results; nullopt where there are as many results, or too
-/// little to sum.
+/// Of @op's reduction loops the one that divides into most equal chunks: no
+/// more than it takes to have @items sums, and of no fewer rows than
+/// kFewestRows. nullopt where @op has @items results, or fewer elements than
+/// kLargeSum.
 static std::optional<Split> chooseSplit(linalg::GenericOp op, int64_t items) {
   if (getComputeKind(op) != ComputeKind::Reduction || !reducesColumns(op) ||
       op.hasIndexSemantics())
@@ -98,9 +99,17 @@ static std::optional<Split> chooseSplit(linalg::GenericOp op, int64_t items) {
 // Application
 //===----------------------------------------------------------------------===//
 
-/// @tensor with the dimension that @loop walks in @map split in two, major one
-/// first, and the map of the result, where loop @loop is followed by the new
-/// one.
+/// @expr, a loop or a constant, with a loop inserted after split.loop.
+static AffineExpr shift(AffineExpr expr, Split split) {
+  auto loop = dyn_cast<AffineDimExpr>(expr);
+  if (!loop || loop.getPosition() <= split.loop)
+    return expr;
+  return getAffineDimExpr(loop.getPosition() + 1, expr.getContext());
+}
+
+/// @tensor with the dimension that loop split.loop walks in @map split in two,
+/// [chunks, rows of a chunk], and the map of that: the loop of chunks takes the
+/// place of split.loop, and that of their rows follows it.
 static std::pair<Value, AffineMap> splitOperand(OpBuilder &builder,
                                                 Location loc, Value tensor,
                                                 AffineMap map, Split split) {
@@ -116,18 +125,12 @@ static std::pair<Value, AffineMap> splitOperand(OpBuilder &builder,
   };
   for (auto [expr, size] : llvm::zip(map.getResults(), type.getShape())) {
     groups.emplace_back();
-    auto dim = dyn_cast<AffineDimExpr>(expr);
-    if (!dim) {
-      add(expr, size);
-      continue;
-    }
-    unsigned position = dim.getPosition();
-    if (position == split.loop) {
+    if (expr == builder.getAffineDimExpr(split.loop)) {
       isSplit = true;
-      add(builder.getAffineDimExpr(position), split.chunks);
-      add(builder.getAffineDimExpr(position + 1), size / split.chunks);
+      add(expr, split.chunks);
+      add(builder.getAffineDimExpr(split.loop + 1), size / split.chunks);
     } else {
-      add(builder.getAffineDimExpr(position + (position > split.loop)), size);
+      add(shift(expr, split), size);
     }
   }
   AffineMap wider =
@@ -164,20 +167,14 @@ static void applySplit(linalg::GenericOp op, Split split) {
     maps.push_back(map);
   }
   // Results of chunks have the number of the chunk as first dimension.
-  SmallVector<AffineMap> sumMaps;
+
   for (OpResult result : op->getResults()) {
     auto type = cast<RankedTensorType>(result.getType());
     SmallVector<int64_t> shape(type.getShape());
     shape.insert(shape.begin(), split.chunks);
     SmallVector<AffineExpr> exprs = {builder.getAffineDimExpr(split.loop)};
-    for (AffineExpr expr :
-         op.getIndexingMapMatchingResult(result).getResults()) {
-      auto dim = dyn_cast<AffineDimExpr>(expr);
-      exprs.push_back(
-          dim ? builder.getAffineDimExpr(dim.getPosition() +
-                                         (dim.getPosition() > split.loop))
-              : expr);
-    }
+    for (AffineExpr expr : op.getIndexingMapMatchingResult(result).getResults())
+      exprs.push_back(shift(expr, split));
     maps.push_back(AffineMap::get(loops + 1, 0, exprs, op.getContext()));
     inits.push_back(createNeutral(
         builder, loc, RankedTensorType::get(shape, type.getElementType()),

@@ -39,8 +39,10 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Every point loads an element of each piece and uses one. Loads of neighbours
-/// in the stack meet in a cache where there are few pieces, of few elements.
+/// Every point loads an element of each piece and uses one, so that each
+/// element of a piece is loaded once for each piece of the stack. The loads
+/// after the first one hit a cache where few points of few pieces lie between
+/// them.
 constexpr int64_t kMostPieces = 4, kMostPieceElements = 1024;
 
 //===----------------------------------------------------------------------===//
@@ -62,9 +64,8 @@ static std::optional<Stack> getStack(RankedTensorType type, int64_t dim,
       type.getDimSize(dim) % size != 0)
     return std::nullopt;
   Stack stack{dim, type.getDimSize(dim) / size, size};
-  int64_t elements = size;
-  for (int64_t inner : type.getShape().drop_front(dim + 1))
-    elements *= inner;
+  int64_t elements =
+      size * ShapedType::getNumElements(type.getShape().drop_front(dim + 1));
   return elements <= kMostPieceElements ? std::optional(stack) : std::nullopt;
 }
 
@@ -86,7 +87,7 @@ static bool isOwnPointwiseResult(Value value) {
     Operation *op = value.getDefiningOp();
     if (auto generic = dyn_cast_or_null<linalg::GenericOp>(op))
       return isPointwise(generic);
-    if (!isa_and_nonnull<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op))
+    if (!isReshape(op))
       return false;
     value = op->getOperand(0);
   }
@@ -286,10 +287,11 @@ static SmallVector<ReassociationIndices> getReassociation(int64_t rank,
 }
 
 /// A tensor of @type whose element at a point is what @body makes of the
-/// elements there of @pieces, and of @wholes, which have those of all pieces.
+/// elements there of @pieces and, if it is not null, of @whole, a tensor of
+/// @type.
 static Value
 createStack(OpBuilder &builder, Location loc, RankedTensorType type,
-            Stack stack, ArrayRef<Value> pieces, ArrayRef<Value> wholes,
+            Stack stack, ArrayRef<Value> pieces, Value whole,
             llvm::function_ref<Value(OpBuilder &, ValueRange)> body) {
   SmallVector<int64_t> shape(type.getShape());
   shape[stack.dim] = stack.size;
@@ -302,7 +304,7 @@ createStack(OpBuilder &builder, Location loc, RankedTensorType type,
 
   SmallVector<Value> inputs(pieces);
   SmallVector<AffineMap> maps(pieces.size(), one);
-  for (Value whole : wholes) {
+  if (whole) {
     inputs.push_back(
         tensor::ExpandShapeOp::create(builder, loc, stacked, whole, groups));
     maps.push_back(all);
@@ -336,7 +338,7 @@ static Value createStack(OpBuilder &builder, tensor::ConcatOp op, Stack stack) {
   if (llvm::all_equal(pieces))
     pieces.truncate(1);
   return createStack(
-      builder, loc, op.getResultType(), stack, pieces, /*wholes=*/{},
+      builder, loc, op.getResultType(), stack, pieces, /*whole=*/Value(),
       [&](OpBuilder &inner, ValueRange elements) {
         Value chosen = elements.back();
         if (elements.size() == 1)
@@ -353,13 +355,12 @@ static Value createStack(OpBuilder &builder, const Insertions &insertions) {
   Location loc = last.getLoc();
   const Stack &stack = insertions.stack;
   TypedAttr splat = getSplatConstant(insertions.base);
-  SmallVector<Value> pieces, wholes;
+  SmallVector<Value> pieces;
   for (tensor::InsertSliceOp op : insertions.ops)
     pieces.push_back(op.getSource());
-  if (!splat)
-    wholes.push_back(insertions.base);
   return createStack(
-      builder, loc, last.getType(), stack, pieces, wholes,
+      builder, loc, last.getType(), stack, pieces,
+      splat ? Value() : insertions.base,
       [&](OpBuilder &inner, ValueRange elements) {
         Value piece = linalg::IndexOp::create(inner, loc, stack.dim);
         Value chosen = splat

@@ -54,9 +54,11 @@ public:
   /// different points of a loop at once; the domain is then unusable.
   bool connect(OpOperand &a, OpOperand &b);
 
-  /// Makes loops of the given roots that not all are parallel in the same, in
-  /// order, where they have as many points and lie alike in memory: one root
-  /// sums rows, and another one scales rows of another tensor by the sums.
+  /// Joins the inner loops of roots (those that are not parallel loops of every
+  /// root) that have no atom in common, in row-major order: a root that sums
+  /// rows and one that scales rows of another tensor by the sums then run over
+  /// the same rows. Loops stay apart where their sizes do not fit, or where
+  /// they end in the innermost dimension of memory for one root alone.
   void alignInnerLoops(ArrayRef<Operation *> roots);
 
   /// The grid for the given roots (reductions, and ops whose results leave the
@@ -77,8 +79,8 @@ public:
   auto getOps() const { return llvm::make_first_range(loops); }
 
 private:
-  /// Whether the last of @atoms, of loops of @op, walks elements of its largest
-  /// operand that lie side by side.
+  /// Whether the last of @atoms, of loops of @op, is the innermost dimension of
+  /// the operand that walks most of its loops.
   bool isContiguous(Operation *op, ArrayRef<IndexSpace::Atom> atoms) const;
   /// No op runs over one atom in two of its loops.
   bool hasDistinctLoops() const;

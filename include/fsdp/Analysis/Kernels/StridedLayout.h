@@ -54,6 +54,13 @@ struct StridedLayout {
 /// Ops that only reshape or slice: their result is memory of their operand.
 bool isViewOp(Operation *op);
 
+/// Whether @op, which may be null, only reshapes: its result has the elements
+/// of its operand, in the same row-major order.
+bool isReshape(Operation *op);
+
+/// The value that @value is a reshape of, through any number of reshapes.
+Value lookThroughReshapes(Value value);
+
 /// A linalg op that only transposes or broadcasts one tensor, and multiplies it
 /// by a constant.
 struct Move {
