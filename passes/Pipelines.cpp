@@ -92,6 +92,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addPass(createDeduplicateKernels());
   pm.addPass(createTieInits());
   pm.addNestedPass<ProgramOp>(createTieUpdates());
+  if (options.rowAlignment > 0)
+    pm.addPass(createPitchRows({options.rowAlignment}));
   pm.addNestedPass<ProgramOp>(createCountFlops());
   if (!options.offloadOptimizer)
     return;

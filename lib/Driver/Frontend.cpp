@@ -237,6 +237,7 @@ static Stage getKernelStage(const StepOptions &options) {
             kernels.minItems = options.kernelLimits.minItems;
             kernels.smallWork = options.kernelLimits.smallWork;
             kernels.sumItems = options.kernelLimits.sumItems;
+            kernels.rowAlignment = options.kernelLimits.rowAlignment;
             buildKernelPipeline(pm, kernels);
           }};
 }

@@ -19,6 +19,7 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
     all.minItems = std::max(all.minItems, limits.minItems);
     all.smallWork = std::min(all.smallWork, limits.smallWork);
     all.sumItems = std::max(all.sumItems, limits.sumItems);
+    all.rowAlignment = std::max(all.rowAlignment, limits.rowAlignment);
   }
   return all;
 }

@@ -240,6 +240,23 @@ def TieInits : Pass<"fsdp-tie-inits", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
+def PitchRows : Pass<"fsdp-pitch-rows", "::mlir::ModuleOp"> {
+  let summary = "Lets rows of matrices begin at aligned addresses";
+  let description = [{
+    A value between launches that a library multiplies or writes, with a leading
+    dimension that is no multiple of `alignment` bytes, gets longer rows, of
+    which kernels read and write a slice
+    (include/fsdp/Analysis/Kernels/PitchedRows.h), unless that makes it larger
+    by more than an eighth. All of its kernels are products or loops, none works
+    in place on it, and nothing else reads it.
+  }];
+  let options = [
+    Option<"alignment", "alignment", "int64_t", /*default=*/"16",
+           "bytes of which rows begin at multiples">
+  ];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+}
+
 def TieUpdates : Pass<"fsdp-tie-updates", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets the optimizer write shards and states in place";
   let description = [{

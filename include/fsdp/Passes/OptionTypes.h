@@ -20,15 +20,16 @@ enum class AttentionMode { Fused, Decomposed };
 enum class AccumulateIn { None, Shard, Whole, Auto };
 
 /// How fine kernels may be that a target runs well: what fsdp-form-kernels
-/// takes as options of these names, and fsdp-split-column-sums as `items` (0:
-/// the pass does not run).
+/// takes as options of these names, fsdp-split-column-sums as `items`, and
+/// fsdp-pitch-rows as `alignment` (0: the pass does not run).
 struct KernelLimits {
-  int64_t minItems, smallWork, sumItems;
+  int64_t minItems, smallWork, sumItems, rowAlignment;
 };
 
 /// Of processors, which hand work items to threads.
 inline KernelLimits getCpuKernelLimits() {
-  return {/*minItems=*/32, /*smallWork=*/32768, /*sumItems=*/0};
+  return {/*minItems=*/32, /*smallWork=*/32768, /*sumItems=*/0,
+          /*rowAlignment=*/0};
 }
 
 } // namespace mlir::fsdp

@@ -106,6 +106,11 @@ struct KernelOptions : PassPipelineOptions<KernelOptions> {
       llvm::cl::desc("results below which large sums over rows are done in two "
                      "steps; 0: never; default: of processors"),
       llvm::cl::init(getCpuKernelLimits().sumItems)};
+  Option<int64_t> rowAlignment{
+      *this, "row-alignment",
+      llvm::cl::desc("bytes of which rows of a product's matrices begin at "
+                     "multiples; 0: any; default: of processors"),
+      llvm::cl::init(getCpuKernelLimits().rowAlignment)};
 };
 
 /// Options of `fsdp-arena`.

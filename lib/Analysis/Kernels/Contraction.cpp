@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
@@ -235,6 +236,20 @@ getResultChains(Value result) {
   return chains;
 }
 
+/// Where the elements of @end lie: in a slice of the destination that it is
+/// stored in, else in a tensor of their own.
+static StridedLayout getStoredLayout(Value end) {
+  auto store = dyn_cast_if_present<bufferization::MaterializeInDestinationOp>(
+      getOnlyReader(end));
+  if (store && store.getSource() == end) {
+    ViewedValue place = lookThroughViews(store.getDest());
+    if (isa<BlockArgument>(place.source))
+      return place.layout;
+  }
+  return StridedLayout::getContiguous(
+      cast<RankedTensorType>(end.getType()).getShape());
+}
+
 /// The layout of the contraction's own result inside the tensor that the chain
 /// ends in: the chain, read backwards.
 static std::optional<StridedLayout>
@@ -242,8 +257,7 @@ getResultLayout(Value result, Value end, ArrayRef<Operation *> chain) {
   auto getShapeOf = [](Value v) {
     return cast<RankedTensorType>(v.getType()).getShape();
   };
-  std::optional<StridedLayout> layout =
-      StridedLayout::getContiguous(getShapeOf(end));
+  std::optional<StridedLayout> layout = getStoredLayout(end);
   for (Operation *op : llvm::reverse(chain)) {
     if (!layout)
       return std::nullopt;

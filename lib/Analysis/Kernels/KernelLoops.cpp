@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Kernels/KernelLoops.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/PitchedRows.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -45,9 +46,10 @@ TypedAttr KernelLoops::getSplat(Value value) const {
 
 LogicalResult KernelLoops::collectOps(std::string &why) {
   for (Operation &op : kernel.getBody().front()) {
-    if (auto store = dyn_cast<bufferization::MaterializeInDestinationOp>(op)) {
+    auto insert = dyn_cast<tensor::InsertSliceOp>(op);
+    if (isa<bufferization::MaterializeInDestinationOp>(op) ||
+        (insert && isInsertionOfStored(insert)))
       continue;
-    }
     switch (getComputeKind(&op)) {
     case ComputeKind::Elementwise:
     case ComputeKind::Reduction:
@@ -95,11 +97,13 @@ void KernelLoops::connectSiblings(
   llvm::MapVector<Value, SmallVector<OpOperand *>> readers;
   for (linalg::GenericOp op : ops)
     for (OpOperand *operand : getReadOperands(op)) {
-      ViewedValue viewed = lookThroughViews(operand->get());
-      if (isa<BlockArgument>(viewed.source) && viewed.layout.isContiguous() &&
-          getTensorBytes(viewed.source.getType()) ==
-              getTensorBytes(operand->get().getType()))
-        readers[viewed.source].push_back(operand);
+      // All elements of an argument, in order.
+      Value whole = lookThroughReshapes(operand->get());
+      if (auto slice = whole.getDefiningOp<tensor::ExtractSliceOp>();
+          slice && isSliceOfRows(slice))
+        whole = slice.getSource();
+      if (isa<BlockArgument>(whole))
+        readers[whole].push_back(operand);
     }
   auto sorted = readers.takeVector();
   llvm::sort(sorted, [](auto &a, auto &b) {
@@ -249,10 +253,13 @@ LogicalResult KernelLoops::collectAccesses(std::string &why) {
       return fail(why, "a value is written to two places");
     auto op = cast<linalg::GenericOp>(result.getOwner());
     AtomAccess write;
-    write.access.source = dest;
+    ViewedValue place = lookThroughViews(dest);
+    write.access.source = place.source;
+    write.access.offset = place.layout.offset;
     write.atoms = domain.getAtoms(op, op.getIndexingMapMatchingResult(result));
-    write.dims.push_back(
-        {cast<RankedTensorType>(result.getType()).getNumElements(), 1});
+    write.dims = place.layout.getFlattened();
+    if (!domain.getSpace().splitAt(write.atoms, write.dims))
+      return fail(why, "a destination's layout does not fit its loops");
     writes[result] = write;
   }
   return success();

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Kernels/KernelTies.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/PitchedRows.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -17,12 +18,14 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Whether result @result of @kernel depends on what lies where it is written.
-static bool readsDestination(func::FuncOp kernel, unsigned result) {
-  unsigned inputs = kernel.getNumArguments() - kernel.getNumResults();
-  Value destination = kernel.getArgument(inputs + result);
+/// Whether a kernel depends on what lies in @destination, where it writes.
+static bool readsDestination(Value destination) {
   return llvm::any_of(destination.getUses(), [](OpOperand &use) {
     Operation *op = use.getOwner();
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+      return readsDestination(slice);
+    if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
+      return !isInsertionOfStored(insert);
     if (auto store = dyn_cast<bufferization::MaterializeInDestinationOp>(op))
       return &use != &store.getDestMutable();
     if (isa<func::ReturnOp>(op))
@@ -47,7 +50,8 @@ static bool readsElsewhere(BlockArgument input) {
 static StringRef findWrongTie(func::FuncOp kernel, int64_t input,
                               unsigned result) {
   if (input < 0)
-    return !readsDestination(kernel, result)
+    return !readsDestination(kernel.getArgument(
+               kernel.getNumArguments() - kernel.getNumResults() + result))
                ? ""
                : "tied to what it starts as, since its kernel goes on with "
                  "what lies there";

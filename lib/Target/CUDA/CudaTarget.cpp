@@ -15,11 +15,12 @@ using namespace mlir::fsdp;
 
 /// A block computes what is too little to be worth a second launch, which takes
 /// as long as some rounds of its threads. A large card has 132 to 148
-/// multiprocessors of 2048 threads: a quarter of these, of which each sums a few
-/// columns, have enough loads under way.
+/// multiprocessors of 2048 threads: a quarter of these, of which each sums a
+/// few columns, have enough loads under way. cuBLASLt's code for tensor cores
+/// wants rows at multiples of 16 bytes (cuBLAS, "Tensor Core Usage").
 KernelLimits CudaTarget::getKernelLimits() const {
   return {getCpuKernelLimits().minItems, /*smallWork=*/4096,
-          /*sumItems=*/65536};
+          /*sumItems=*/65536, /*rowAlignment=*/16};
 }
 
 void CudaTarget::buildKernelPipeline(OpPassManager &pm) const {

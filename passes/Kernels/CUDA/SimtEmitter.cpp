@@ -14,6 +14,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -91,8 +92,10 @@ static int64_t chooseLanes(const KernelLoops &loops) {
   if (!loops.isLaneOuter())
     points *= inner;
   int64_t lanes = kVectorBytes / widest;
+  // A row may end in a shorter vector (emitRest).
+  bool isRow = !loops.isLaneOuter() && loops.getLoops()[lane].size == inner;
   auto fits = [&](int64_t lanes) {
-    return loops.getLoops()[lane].size % lanes == 0 &&
+    return (isRow || loops.getLoops()[lane].size % lanes == 0) &&
            points / lanes >= kManyThreads &&
            (loops.isLaneOuter() || inner / lanes >= kWarpThreads) &&
            llvm::all_of(accesses, [&](const KernelAccess *access) {
@@ -397,6 +400,45 @@ void SimtEmitter::emitThreadPoints(unsigned stage,
              setPoint(order, number, inner);
              emitPoint(stage, partials);
            });
+  emitRest(stage, partials);
+}
+
+/// The points behind the last whole vector of a row: one for each of the first
+/// threads, whose results meet those of the thread's first lane.
+void SimtEmitter::emitRest(unsigned stage, MutableArrayRef<Value> partials) {
+  int64_t size = loops.getInnerSize(), rest = size % lanes;
+  if (lane < 0 || isLaneOuter() || rest == 0)
+    return;
+  llvm::scope_exit restored(
+      [this, lane = lane, lanes = lanes, alignment = vectorAlignment] {
+        this->lane = lane;
+        this->lanes = activeLanes = lanes;
+        vectorAlignment = alignment;
+      });
+  unsigned loop = std::exchange(lane, -1);
+  lanes = activeLanes = 1;
+  vectorAlignment = 0;
+  emitLoop(
+      inner, loc, threadInItem, getIndexConstant(rest, inner),
+      getIndexConstant(shape.threadsPerItem, inner), partials,
+      [&](Value number) {
+        point[loop] = arith::AddIOp::create(
+            inner, loc, number, getIndexConstant(size - rest, inner));
+        SmallVector<SmallVector<Value>> elements;
+        SmallVector<Value> first;
+        for (Value partial : partials) {
+          elements.push_back(llvm::to_vector_of<Value>(
+              vector::ToElementsOp::create(inner, loc, partial).getResults()));
+          first.push_back(elements.back().front());
+        }
+        emitPoint(stage, first);
+        for (auto [partial, all, value] :
+             llvm::zip_equal(partials, elements, first)) {
+          all.front() = value;
+          partial = vector::FromElementsOp::create(inner, loc,
+                                                   partial.getType(), all);
+        }
+      });
 }
 
 /// Everything a stage does at the current point.

@@ -26,7 +26,8 @@ namespace mlir::fsdp {
 struct SimtShape {
   /// Neighbouring points of the lane that a thread computes together: their
   /// elements are loaded and stored by instructions of up to 16 bytes. Where
-  /// items run over the lane, so many make one item here.
+  /// items run over the lane, so many make one item here; else the last ones of
+  /// a row may be fewer.
   int64_t lanes;
   int64_t items;
   /// Items of a block, and threads of an item: powers of two.
@@ -81,6 +82,7 @@ private:
   void emitSerialLoops(unsigned stage, unsigned loop,
                        MutableArrayRef<Value> partials);
   void emitThreadPoints(unsigned stage, MutableArrayRef<Value> partials);
+  void emitRest(unsigned stage, MutableArrayRef<Value> partials);
   void emitPoint(unsigned stage, MutableArrayRef<Value> partials);
   SmallVector<Value> getFirstPartials(unsigned stage);
   void finishReductions(unsigned stage, ArrayRef<Value> partials);

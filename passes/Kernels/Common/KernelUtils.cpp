@@ -8,6 +8,7 @@
 #include "KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Analysis/Kernels/PitchedRows.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -34,6 +35,21 @@ bool fsdp::hasCodeFor(func::FuncOp kernel, StringRef target) {
   auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
   return (byTarget && byTarget.contains(target)) ||
          kernel->hasAttr(names::kMatmul);
+}
+
+const ContractionPlan *fsdp::getOnlyPlan(func::FuncOp kernel,
+                                         const ContractionPlans &plans) {
+  if (kernel.getNumResults() != 1)
+    return nullptr;
+  bufferization::MaterializeInDestinationOp store = getResultStore(kernel, 0);
+  for (Operation &op : kernel.getBody().front())
+    if (const ContractionPlan *plan = plans.lookup(&op)) {
+      bool whole = store && store.getSource() == plan->result &&
+                   isa<BlockArgument>(plan->sourceA) &&
+                   isa<BlockArgument>(plan->sourceB);
+      return whole ? plan : nullptr;
+    }
+  return nullptr;
 }
 
 std::string fsdp::getFallbackName(func::FuncOp kernel, StringRef target) {

@@ -8,6 +8,8 @@
 #ifndef FSDP_PASSES_KERNELS_COMMON_KERNELUTILS_H
 #define FSDP_PASSES_KERNELS_COMMON_KERNELUTILS_H
 
+#include "fsdp/Analysis/Kernels/Contraction.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -28,6 +30,11 @@ bool hasImplementation(func::FuncOp kernel);
 /// Whether a kernel has code for `target` or is a matrix product, which the
 /// devices' libraries have.
 bool hasCodeFor(func::FuncOp kernel, StringRef target);
+
+/// The plan of a kernel whose only result is a contraction of its arguments;
+/// null for any other. @plans are those of its body.
+const ContractionPlan *getOnlyPlan(func::FuncOp kernel,
+                                   const ContractionPlans &plans);
 
 /// Bytes of all tensors that a kernel takes, each once: what its code must read
 /// and write at least, where nothing better is known.

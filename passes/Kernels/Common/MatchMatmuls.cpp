@@ -7,7 +7,6 @@
 
 #include "KernelUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
-#include "fsdp/Analysis/Kernels/Contraction.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -19,25 +18,6 @@ namespace mlir::fsdp {
 
 using namespace mlir;
 using namespace mlir::fsdp;
-
-/// The plan of a kernel whose only result is a contraction of its arguments.
-static const ContractionPlan *getOnlyPlan(func::FuncOp kernel,
-                                          const ContractionPlans &plans) {
-  Block &body = kernel.getBody().front();
-  if (kernel.getNumResults() != 1)
-    return nullptr;
-  auto store = body.getTerminator()
-                   ->getOperand(0)
-                   .getDefiningOp<bufferization::MaterializeInDestinationOp>();
-  for (Operation &op : body)
-    if (const ContractionPlan *plan = plans.lookup(&op)) {
-      bool whole = store && store.getSource() == plan->result &&
-                   isa<BlockArgument>(plan->sourceA) &&
-                   isa<BlockArgument>(plan->sourceB);
-      return whole ? plan : nullptr;
-    }
-  return nullptr;
-}
 
 static MatmulAttr getMatmul(MLIRContext *context, const ContractionPlan &plan) {
   const MatmulShape &shape = plan.shape;

@@ -1,0 +1,58 @@
+"""Steps written by hand, in which kernels hand each other matrices whose rows are longer than their elements fill
+(fsdp-pitch-rows)."""
+
+from cases import case, dims, mapped, product, reduced
+from step import tensor
+
+
+def cast(step, value, dtype):
+    if value.dtype == dtype:
+        return value
+    op = "extf" if dtype == "f32" else "truncf"
+    return mapped(step, [value], dtype, [f"%r = arith.{op} %a0 : {value.dtype} to {dtype}"])
+
+
+def multiply(step, a, b, sizes, a_loops, b_loops):
+    """In the operands' type, summed in f32."""
+    if a.dtype == "f32":
+        return product(step, a, b, sizes, a_loops, b_loops, [0, 1], [2])
+    init = step.fill(sizes[:2], "f32", step.zero("f32"))
+    maps = ", ".join(f"affine_map<(d0, d1, d2) -> (d{loops[0]}, d{loops[1]})>" for loops in (a_loops, b_loops, [0, 1]))
+    kind = tensor(sizes[:2], "f32")
+    wide = step.result(f"linalg.matmul indexing_maps = [{maps}] ins({a.name}, {b.name} : {a.type}, {b.type}) "
+                       f"outs({init} : {kind}) -> {kind}", sizes[:2], "f32", 8)
+    return cast(step, wide, a.dtype)
+
+
+def add_rows_between_products(step, rows, columns, dtype):
+    """A product's rows, exp(x - max) / sum of them, and two products of that."""
+    x, w = step.input([rows, 32], dtype), step.input([columns, 32], dtype)
+    y = cast(step, multiply(step, x, w, [rows, columns, 32], [0, 2], [1, 2]), "f32")
+    shape = [rows, columns]
+
+    def over_rows(value, row, lines):
+        return step.generic(2, [(value, dims(2)), (row, ["d0"])], [(step.empty(shape, "f32"), dims(2))],
+                            [(shape, "f32", 1.0)], lambda a, b, o: (lines, ["%r"]))
+
+    e = over_rows(y, reduced(step, y, "maximumf", "0xFF800000", [1]),
+                  ["%s = arith.subf %a0, %a1 : f32", "%r = math.exp %s : f32"])
+    p = over_rows(e, reduced(step, e, "addf", "0.0", [1]), ["%r = arith.divf %a0, %a1 : f32"])
+    p = cast(step, p, dtype)
+    step.keep(multiply(step, p, w, [rows, 32, columns], [0, 2], [2, 1]))
+    step.keep(multiply(step, p, x, [columns, 32, rows], [2, 0], [2, 1]))
+
+
+@case
+def rows_between_products(step):
+    # The last vector of a row has 3 of 4 f32, and 3 of 8 bf16.
+    for dtype in ("f32", "bf16"):
+        add_rows_between_products(step, 40, 1003, dtype)
+
+
+@case
+def rows_between_products_that_the_step_returns(step):
+    # What lies in the checkpoint has no longer rows; nor has what a copy reads.
+    x, w = step.input([24, 32]), step.input([131, 32])
+    y = product(step, x, w, [24, 131, 32], [0, 2], [1, 2], [0, 1], [2])
+    step.keep(y)
+    step.keep(product(step, y, w, [24, 32, 131], [0, 2], [2, 1], [0, 1], [2]))
