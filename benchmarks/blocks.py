@@ -8,11 +8,13 @@
 A model of four blocks runs a step on the emulated driver of the tests. Of its second block, forward and then backward,
 each launch is printed in order: the function's name, launches (a call may have several functions), KiB that it must
 read and write once, and the microseconds that these take at `--roof` (default: 3350 GB/s, an H100's). The sum over
-all but products stands beside what is counted by hand from the model (docs/cuda.md): bytes of the tensors that a
-block reads and writes if everything between two products, or a product and attention, is one kernel.
+all but products, with the matrices that products add, stands beside what is counted by hand from the model
+(docs/cuda.md): bytes of the tensors that a block reads and writes if everything between two products, or a product
+and attention, is one kernel, or what the product before it adds.
 """
 import argparse
 import json
+import math
 import pathlib
 import tempfile
 
@@ -21,6 +23,9 @@ from common import ROOT, run
 from kernels import functions_of, measure
 
 LAYERS = 4
+# FSDP_RT_EPILOGUE_ADDEND of include/fsdp-rt/abi.h.
+ADDEND = 2
+BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 
 def counted(name):
@@ -32,15 +37,15 @@ def counted(name):
     if name == "llama":
         h, i = config["hidden_size"], config["intermediate_size"]
         k = h // config["num_attention_heads"] * config["num_key_value_heads"]
-        # Two norms with the residual's sum, rotary embeddings, attention, the gate.
-        forward = 2 * 4 * h + 2 * (h + k) + (2 * h + 2 * k) + 3 * i
+        # Two norms, and residuals that products add; rotary embeddings, attention, the gate.
+        forward = 2 * 2 * h + 2 * h + 2 * (h + k) + (2 * h + 2 * k) + 3 * i
         # The gate; norms, of two and of three products, with the residual's gradient and the norm's result, which a
         # product reads; attention; rotary embeddings.
         backward = 6 * i + 6 * h + 7 * h + (4 * h + 4 * k) + 2 * (h + k)
     else:
         h = config["n_embd"]
-        # Two norms with the residual's sum and a bias, attention and a bias of three, GELU with a bias.
-        forward = 2 * 4 * h + (4 * h + 2 * 3 * h) + 2 * 4 * h
+        # Two norms, and residuals that products add, attention, GELU; products add biases.
+        forward = 2 * 2 * h + 2 * h + 4 * h + 2 * 4 * h
         # GELU and its result, which a product reads; two norms; attention; sums of columns for four biases.
         backward = 4 * 4 * h + 2 * 5 * h + 8 * h + (h + 4 * h + h + 3 * h)
     return forward * tokens * element, backward * tokens * element
@@ -69,7 +74,11 @@ def main():
                                      "--trace", folder / "trace")
             events = json.loads((folder / "trace" / "rank-0.json").read_text())["traceEvents"]
         functions = functions_of(profile, stats)
-        products = {call["name"] for call in profile["calls"] if call["kind"] == "matmul"}
+        products = {call["name"]: 0 for call in profile["calls"] if call["kind"] == "matmul"}
+        for product in profile["products"]:
+            if product["epilogue"] & ADDEND:
+                products[product["name"]] = (product["m"] * product["n"] * math.prod(product["batch"])
+                                             * BYTES[product["dtype"]])
         calls = [event for event in events if event["ph"] == "X" and event["cat"] == "kernel"]
         forward = next(c["name"] for c in calls if "attention" in c["name"])
         backward = next(c["name"] for c in calls if "attention_backward" in c["name"])
@@ -81,7 +90,7 @@ def main():
                 count = 1 if call["name"] in products else len(functions[call["name"]])
                 bytes_ = call["args"]["bytes"]
                 launches += count
-                moved += 0 if call["name"] in products else bytes_
+                moved += products.get(call["name"], bytes_)
                 print(f"    {call['name']:38} {count:8} {bytes_ / 1024:9.1f} {bytes_ / args.roof / 1e3:10.2f}")
             print(f"    {'in all':38} {launches:8}; all but products {moved / 1024:.1f} KiB, by hand {by_hand / 1024:.1f} "
                   f"KiB, {moved / by_hand:.3f} of that")

@@ -84,6 +84,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addNestedPass<ProgramOp>(createNarrowProducts());
   if (options.sumItems > 0)
     pm.addNestedPass<ProgramOp>(createSplitColumnSums({options.sumItems}));
+  if (options.epilogues)
+    pm.addNestedPass<ProgramOp>(createFuseEpilogues());
   pm.addNestedPass<ProgramOp>(createCutSavedValues());
   pm.addNestedPass<ProgramOp>(
       createFormKernels({options.minItems, options.smallWork}));

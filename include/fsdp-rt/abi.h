@@ -60,6 +60,12 @@ typedef enum {
 /// Which arena of a rank an offset counts from.
 typedef enum { FSDP_RT_DEVICE = 0, FSDP_RT_HOST = 1 } fsdp_rt_memory;
 
+/* Bits of a product's epilogue. */
+typedef enum {
+  FSDP_RT_EPILOGUE_BIAS = 1,
+  FSDP_RT_EPILOGUE_ADDEND = 2
+} fsdp_rt_epilogue;
+
 typedef enum {
   FSDP_RT_GUARD_FILL = 0,
   FSDP_RT_GUARD_BEGIN = 1,

@@ -238,6 +238,7 @@ static Stage getKernelStage(const StepOptions &options) {
             kernels.smallWork = options.kernelLimits.smallWork;
             kernels.sumItems = options.kernelLimits.sumItems;
             kernels.rowAlignment = options.kernelLimits.rowAlignment;
+            kernels.epilogues = options.kernelLimits.epilogues;
             buildKernelPipeline(pm, kernels);
           }};
 }

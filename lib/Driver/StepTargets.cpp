@@ -20,6 +20,7 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
     all.smallWork = std::min(all.smallWork, limits.smallWork);
     all.sumItems = std::max(all.sumItems, limits.sumItems);
     all.rowAlignment = std::max(all.rowAlignment, limits.rowAlignment);
+    all.epilogues &= limits.epilogues;
   }
   return all;
 }

@@ -232,6 +232,15 @@ void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
   descriptor.set("accumulate", int64_t(matmul.getAccumulate()));
   descriptor.set("dtype", int64_t(*getRuntimeDtype(type.getElementType())));
   descriptor.set("tf32", int64_t(kernel->hasAttr(names::kTF32)));
+  int64_t epilogue = 0;
+  auto setAdded = [&](StringRef field, int64_t argument, int64_t bit) {
+    descriptor.set(field,
+                   argument < 0 ? 0 : getArenaOffset(op.getInputs()[argument]));
+    epilogue |= argument < 0 ? 0 : bit;
+  };
+  setAdded("bias", matmul.getBias(), FSDP_RT_EPILOGUE_BIAS);
+  setAdded("addend", matmul.getAddend(), FSDP_RT_EPILOGUE_ADDEND);
+  descriptor.set("epilogue", epilogue);
   call("matmul", descriptor, op.getLoc());
 }
 

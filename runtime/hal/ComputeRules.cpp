@@ -67,6 +67,31 @@ Status checkOperand(const Operand &operand, const int64_t *batch, Dtype dtype,
   return Status::ok();
 }
 
+/// What a product's epilogue adds.
+Status checkEpilogue(const fsdp_rt_matmul_desc &desc, Dtype dtype,
+                     int64_t deviceBytes) {
+  constexpr int64_t known = FSDP_RT_EPILOGUE_BIAS | FSDP_RT_EPILOGUE_ADDEND;
+  if ((desc.epilogue & ~known) != 0)
+    return Status::internal("expected an epilogue of bits " +
+                            std::to_string(known) + ", got " +
+                            std::to_string(desc.epilogue));
+  if (desc.epilogue != 0 && desc.accumulate)
+    return Status::internal("expected no epilogue of a product that is added "
+                            "to C, got " +
+                            std::to_string(desc.epilogue));
+  constexpr int64_t once[4] = {};
+  Operand bias = {"bias", desc.bias, std::max<int64_t>(desc.n, 1), once};
+  bias.setShape(1, desc.n);
+  if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS)
+    if (Status s = checkOperand(bias, desc.batch, dtype, deviceBytes))
+      return s;
+  Operand addend = {"addend", desc.addend, desc.ldc, desc.c_stride};
+  addend.setShape(desc.m, desc.n);
+  if (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND)
+    return checkOperand(addend, desc.batch, dtype, deviceBytes);
+  return Status::ok();
+}
+
 int64_t rowsOf(const fsdp_rt_attention_desc &desc, int tensor) {
   bool isOfKeys = tensor == View::K || tensor == View::V ||
                   tensor == View::Dk || tensor == View::Dv;
@@ -169,13 +194,16 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t deviceBytes,
   for (const Operand &operand : {a, b, c})
     if (Status s = checkOperand(operand, desc.batch, dtype, deviceBytes))
       return s;
-  return Status::ok();
+  return checkEpilogue(desc, dtype, deviceBytes);
 }
 
 int64_t matmulBytes(const fsdp_rt_matmul_desc &desc) {
+  bool readsMatrix =
+      desc.accumulate || (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND);
   int64_t elements = desc.m * desc.k + desc.k * desc.n +
-                     desc.m * desc.n * (desc.accumulate ? 2 : 1);
-  return matmulBatch(desc) * elements *
+                     desc.m * desc.n * (readsMatrix ? 2 : 1);
+  int64_t bias = desc.epilogue & FSDP_RT_EPILOGUE_BIAS ? desc.n : 0;
+  return (matmulBatch(desc) * elements + bias) *
          dtypeSize(static_cast<Dtype>(desc.dtype));
 }
 

@@ -77,6 +77,7 @@ Json productsOf(const std::vector<SiteTotals> &sites) {
                         {"trans_a", desc.trans_a != 0},
                         {"trans_b", desc.trans_b != 0},
                         {"accumulate", desc.accumulate != 0},
+                        {"epilogue", desc.epilogue},
                         {"dtype", dtypeName(Dtype(desc.dtype))},
                         {"calls", site.calls},
                         {"ns", site.nanoseconds},

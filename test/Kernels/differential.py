@@ -19,7 +19,7 @@ import tempfile
 import cases
 import families
 import piece_cases  # noqa: F401 (registers its cases)
-import pitch_cases  # noqa: F401 (registers its cases)
+import product_cases  # noqa: F401 (registers its cases)
 import vector_cases  # noqa: F401 (registers its cases)
 from step import Step, make_data
 from toolchain import Failure, Tools, run_reference

@@ -229,7 +229,8 @@ TEST_F(GuardedProgram, findsKernelsThatWriteTooFar) {
             matmul.getAccumulate(),
             Builder(matmul.getContext()).getDenseI64ArrayAttr(offsets),
             matmul.getBatch(), matmul.getStrideA(), matmul.getStrideB(),
-            matmul.getStrideC(), matmul.getAlpha()));
+            matmul.getStrideC(), matmul.getAlpha(), matmul.getBias(),
+            matmul.getAddend()));
     name = "bytes behind result 0 of " + kernel.getSymName().str() + " (op ";
     break;
   }

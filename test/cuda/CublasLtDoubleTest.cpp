@@ -93,6 +93,25 @@ TEST_F(CublasLtDouble, DescriptorsThatDoNotGoTogether) {
   EXPECT_EQ(choose(matrix(6, 4, 6), b, c), lt::success);
 }
 
+TEST_F(CublasLtDouble, EpiloguesThatItHas) {
+  lt::Matrix a = matrix(4, 6, 4), b = matrix(6, 5, 6), c = matrix(4, 5, 4);
+  uint32_t epilogue = lt::epilogueBias, gelu = 32;
+  int32_t type = lt::brain16;
+  EXPECT_EQ(api->operationSet(operation, lt::operationEpilogue, &epilogue,
+                              sizeof(epilogue)),
+            lt::success);
+  EXPECT_EQ(choose(a, b, c), lt::success);
+  // Of another type than D.
+  EXPECT_EQ(
+      api->operationSet(operation, lt::operationBiasType, &type, sizeof(type)),
+      lt::success);
+  EXPECT_EQ(choose(a, b, c), notSupported);
+  EXPECT_EQ(
+      api->operationSet(operation, lt::operationEpilogue, &gelu, sizeof(gelu)),
+      lt::success);
+  EXPECT_EQ(choose(a, b, c), notSupported);
+}
+
 TEST_F(CublasLtDouble, AlgorithmsOfOtherDescriptorsAndAddresses) {
   lt::Matrix a = matrix(4, 6, 4), b = matrix(6, 5, 6), c = matrix(4, 5, 4);
   EXPECT_EQ(multiply(a, b, c, 1 << 20), invalidValue);

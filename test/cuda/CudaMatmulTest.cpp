@@ -21,7 +21,8 @@ namespace {
 using rt::Status;
 
 constexpr int64_t matrixBytes = 64 << 10;
-constexpr int64_t bAt = matrixBytes, cAt = 2 * matrixBytes;
+constexpr int64_t bAt = matrixBytes, cAt = 2 * matrixBytes,
+                  addendAt = 3 * matrixBytes, biasAt = 4 * matrixBytes;
 
 /// Numbers that every type of these tests holds exactly.
 std::vector<double> randomNumbers(int64_t count, unsigned seed) {
@@ -82,7 +83,8 @@ fsdp_rt_matmul_desc plain(int64_t m, int64_t n, int64_t k, int32_t dtype) {
 
 /// Every product of the batch by three loops, on numbers.
 void multiply(const fsdp_rt_matmul_desc &desc, const std::vector<double> &a,
-              const std::vector<double> &b, std::vector<double> &c) {
+              const std::vector<double> &b, const std::vector<double> &added,
+              std::vector<double> &c) {
   for (int64_t item = 0; item < rt::hal::matmulBatch(desc); ++item) {
     int64_t rest = item, aFrom = 0, bFrom = 0, cFrom = 0;
     for (int d = 3; d >= 0; --d) {
@@ -102,6 +104,10 @@ void multiply(const fsdp_rt_matmul_desc &desc, const std::vector<double> &a,
                                                 : l * desc.ldb + j))];
         double &to = c[size_t(cFrom + i * desc.ldc + j)];
         to = desc.alpha * sum + (desc.accumulate ? to : 0);
+        if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS)
+          to += added[size_t(j)];
+        if (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND)
+          to += added[size_t(cFrom + i * desc.ldc + j)];
       }
   }
 }
@@ -109,14 +115,19 @@ void multiply(const fsdp_rt_matmul_desc &desc, const std::vector<double> &a,
 /// Runs it on the device, twice where it does not accumulate, and compares.
 void expectProduct(const fsdp_rt_matmul_desc &desc) {
   TestRankOptions options;
-  options.arenaBytes = 3 * matrixBytes;
+  options.arenaBytes = 5 * matrixBytes;
   int64_t count = 8192;
+  // The bias and the addend have the same numbers.
   std::vector<double> a = randomNumbers(count, 1), b = randomNumbers(count, 2),
-                      c = randomNumbers(count, 3), expected = c;
-  multiply(desc, a, b, expected);
+                      c = randomNumbers(count, 3), expected = c,
+                      added = randomNumbers(count, 4);
+  multiply(desc, a, b, added, expected);
   EXPECT_CUDA_OK(onCuda(options, [&](TestRank &rank) -> Status {
-    for (const auto &[offset, values] :
-         {std::pair(desc.a, &a), {desc.b, &b}, {desc.c, &c}})
+    for (const auto &[offset, values] : {std::pair(desc.a, &a),
+                                         {desc.b, &b},
+                                         {desc.c, &c},
+                                         {addendAt, &added},
+                                         {biasAt, &added}})
       if (Status s = put(rank, offset, encode(*values, desc.dtype)))
         return s;
     for (int step = 0; step < (desc.accumulate ? 1 : 2); ++step)
@@ -159,6 +170,58 @@ TEST(CudaMatmul, EveryTypeAndOrder) {
       }
 }
 
+TEST(CudaMatmul, EpiloguesAddABiasAndAMatrix) {
+  for (int32_t dtype : {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_F16, FSDP_RT_BF16})
+    // FSDP_RT_EPILOGUE_BIAS, FSDP_RT_EPILOGUE_ADDEND, and both.
+    for (int64_t epilogue : {1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << dtype << " " << epilogue);
+      fsdp_rt_matmul_desc desc = plain(17, 23, 31, dtype);
+      desc.ldc = 24;
+      desc.alpha = 0.5;
+      desc.epilogue = epilogue;
+      desc.bias = biasAt;
+      desc.addend = addendAt;
+      expectProduct(desc);
+      // A batch has one bias, and an addend for each product.
+      desc.m = 4;
+      desc.batch[3] = 3;
+      desc.a_stride[3] = 4 * 31;
+      desc.c_stride[3] = 4 * 24;
+      expectProduct(desc);
+    }
+}
+
+TEST(CudaMatmul, RefusesEpiloguesThatDoNotFit) {
+  auto run = [](auto change) {
+    TestRankOptions options;
+    options.arenaBytes = 3 * matrixBytes;
+    fsdp_rt_matmul_desc desc = plain(5, 7, 3, FSDP_RT_F32);
+    desc.epilogue = FSDP_RT_EPILOGUE_BIAS | FSDP_RT_EPILOGUE_ADDEND;
+    change(desc);
+    return onCuda(options, [&](TestRank &rank) {
+      return runStep(rank, [&](fsdp_rt_context *ctx) {
+        return fsdp_rt_matmul(ctx, &desc);
+      });
+    });
+  };
+  EXPECT_CUDA_OK(run([](fsdp_rt_matmul_desc &) {}));
+  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) { d.epilogue = 4; }).message(),
+             "expected an epilogue of bits 3, got 4");
+  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) { d.accumulate = 1; }).message(),
+             "expected no epilogue of a product that is added to C, got 3");
+  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) { d.bias = -4; }).message(),
+             "operand bias: expected it inside an arena");
+  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) {
+               d.addend = 3 * matrixBytes - 136;
+             }).message(),
+             "operand addend: expected it inside an arena");
+  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) {
+               d.k = 0;
+               d.lda = 1;
+             }).message(),
+             "expected a product over at least 1 element before an epilogue");
+}
+
 TEST(CudaMatmul, TF32RoundsFactorsWhereItIsAskedFor) {
   constexpr float fine = 1 + 1.0f / 4096;
   for (bool isRounded : {false, true}) {
@@ -190,9 +253,8 @@ TEST(CudaMatmul, TF32IsOfF32Alone) {
   fsdp_rt_matmul_desc desc = plain(5, 7, 3, FSDP_RT_BF16);
   desc.tf32 = 1;
   Status status = onCuda(options, [&](TestRank &rank) {
-    return runStep(rank, [&](fsdp_rt_context *ctx) {
-      return fsdp_rt_matmul(ctx, &desc);
-    });
+    return runStep(
+        rank, [&](fsdp_rt_context *ctx) { return fsdp_rt_matmul(ctx, &desc); });
   });
   EXPECT_HAS(status.message(), "expected tf32 to be 0, or 1 of F32, got 1 of "
                                "BF16");

@@ -161,6 +161,10 @@ static_assert(lt::compute32 == CUBLAS_COMPUTE_32F &&
 static_assert(lt::plain == CUBLAS_OP_N && lt::transposed == CUBLAS_OP_T);
 static_assert(lt::operationTransA == CUBLASLT_MATMUL_DESC_TRANSA &&
               lt::operationTransB == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(lt::operationEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE &&
+              lt::operationBias == CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
+              lt::operationBiasType == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE &&
+              lt::epilogueBias == CUBLASLT_EPILOGUE_BIAS);
 static_assert(lt::matrixBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
 static_assert(lt::matrixBatchStride ==
               CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
@@ -214,6 +218,17 @@ TEST(CublasLt, TakesTheDescriptors) {
     EXPECT_EQ(
         api.operationSet(operation, attribute, &transposed, sizeof(transposed)),
         lt::success);
+  uint32_t epilogue = lt::epilogueBias;
+  EXPECT_EQ(api.operationSet(operation, lt::operationEpilogue, &epilogue,
+                             sizeof(epilogue)),
+            lt::success);
+  const void *bias = &epilogue;
+  EXPECT_EQ(api.operationSet(operation, lt::operationBias, &bias, sizeof(bias)),
+            lt::success);
+  int32_t type = lt::brain16;
+  EXPECT_EQ(
+      api.operationSet(operation, lt::operationBiasType, &type, sizeof(type)),
+      lt::success);
   lt::Matrix matrix = nullptr;
   ASSERT_EQ(api.matrixCreate(&matrix, lt::brain16, 3, 4, 5), lt::success);
   int32_t count = 2;

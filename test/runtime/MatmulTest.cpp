@@ -335,6 +335,8 @@ TEST(MatmulCheck, RefusesWhatLiesOutsideOrOverlaps) {
     EXPECT_FALSE(status.isOk()) << part;
   };
   using Desc = fsdp_rt_matmul_desc;
+  refused("expected a product without epilogue for a processor, got epilogue 1",
+          [](Desc &d) { d.epilogue = FSDP_RT_EPILOGUE_BIAS; });
   constexpr int64_t huge = std::numeric_limits<int64_t>::max();
   EXPECT_TRUE(checkMatmul(good.desc, bytes, **blas).isOk());
   EXPECT_FALSE(checkMatmul(good.desc, bytes - 1, **blas).isOk());

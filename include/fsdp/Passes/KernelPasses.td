@@ -178,6 +178,18 @@ def SplitColumnSums : Pass<"fsdp-split-column-sums", "::mlir::fsdp::ProgramOp"> 
                            "::mlir::arith::ArithDialect"];
 }
 
+def FuseEpilogues : Pass<"fsdp-fuse-epilogues", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Lets products add biases and residuals";
+  let description = [{
+    Marks additions behind products with `fsdp.epilogue`, which
+    fsdp-form-kernels, fsdp-outline-kernels and fsdp-match-matmuls take for part
+    of the product: of a bias, and of a tensor that is in memory in any case.
+    The sum is rounded once. Only libraries with such an epilogue do it: those
+    of CUDA devices.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+}
+
 def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
   let summary = "Decides which ops of the step become one kernel";
   let description = [{

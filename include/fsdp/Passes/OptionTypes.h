@@ -21,15 +21,17 @@ enum class AccumulateIn { None, Shard, Whole, Auto };
 
 /// How fine kernels may be that a target runs well: what fsdp-form-kernels
 /// takes as options of these names, fsdp-split-column-sums as `items`, and
-/// fsdp-pitch-rows as `alignment` (0: the pass does not run).
+/// fsdp-pitch-rows as `alignment` (0: the pass does not run); and whether
+/// products add (fsdp-fuse-epilogues).
 struct KernelLimits {
   int64_t minItems, smallWork, sumItems, rowAlignment;
+  bool epilogues;
 };
 
 /// Of processors, which hand work items to threads.
 inline KernelLimits getCpuKernelLimits() {
   return {/*minItems=*/32, /*smallWork=*/32768, /*sumItems=*/0,
-          /*rowAlignment=*/0};
+          /*rowAlignment=*/0, /*epilogues=*/false};
 }
 
 } // namespace mlir::fsdp

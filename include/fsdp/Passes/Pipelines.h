@@ -111,6 +111,11 @@ struct KernelOptions : PassPipelineOptions<KernelOptions> {
       llvm::cl::desc("bytes of which rows of a product's matrices begin at "
                      "multiples; 0: any; default: of processors"),
       llvm::cl::init(getCpuKernelLimits().rowAlignment)};
+  Option<bool> epilogues{
+      *this, "epilogues",
+      llvm::cl::desc("let products add biases and residuals, which processors "
+                     "cannot; default: of processors"),
+      llvm::cl::init(getCpuKernelLimits().epilogues)};
 };
 
 /// Options of `fsdp-arena`.

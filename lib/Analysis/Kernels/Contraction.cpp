@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Kernels/Contraction.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -210,26 +211,64 @@ static bool isNarrowing(Operation *op) {
          !round.getRoundingmodeAttr();
 }
 
-/// Follows reshapes, transposes and a rounding behind the contraction while
-/// each is the only reader, and gives the layout in which the op's own result
-/// must be written. Absorbs the longest such chain that ends in a transpose or
-/// in the rounding.
+std::optional<EpilogueAddition> fsdp::getEpilogueAddition(Operation *op,
+                                                          Value product) {
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  if (!generic || generic.getInputs().size() != 2 ||
+      generic.getOutputs().size() != 1 ||
+      generic.getNumParallelLoops() != generic.getNumLoops())
+    return std::nullopt;
+  Block *body = generic.getBlock();
+  auto add =
+      body->getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
+  Value first = body->getArgument(0), second = body->getArgument(1);
+  if (!add || add->getBlock() != body || body->getOperations().size() != 2 ||
+      !((add.getLhs() == first && add.getRhs() == second) ||
+        (add.getLhs() == second && add.getRhs() == first)))
+    return std::nullopt;
+  unsigned at = generic.getInputs()[0] == product ? 0 : 1;
+  Value other = generic.getInputs()[1 - at];
+  SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
+  if (generic.getInputs()[at] != product || other == product ||
+      !maps[at].isIdentity() || !maps[2].isIdentity() ||
+      getElementTypeOrSelf(other) != getElementTypeOrSelf(product))
+    return std::nullopt;
+  AffineMap map = maps[1 - at];
+  unsigned loops = generic.getNumLoops();
+  bool isBias =
+      loops > 1 && map.getNumResults() == 1 &&
+      map.getResult(0) == getAffineDimExpr(loops - 1, op->getContext());
+  if (!isBias && !map.isIdentity())
+    return std::nullopt;
+  return EpilogueAddition{other, isBias};
+}
+
+/// Follows reshapes, transposes, a rounding and marked additions behind the
+/// contraction while each is the only reader, and gives the layout in which the
+/// op's own result must be written. Absorbs the longest such chain that ends in
+/// a transpose, in the rounding or in an addition; behind an addition nothing
+/// is scaled.
 static SmallVector<std::pair<Value, SmallVector<Operation *>>>
 getResultChains(Value result) {
   SmallVector<std::pair<Value, SmallVector<Operation *>>> chains;
   chains.push_back({result, {}});
   SmallVector<Operation *> chain;
   Value value = result;
+  bool hasAdded = false;
   while (Operation *reader = getOnlyReader(value)) {
     bool reshape = isReshape(reader) && isViewOp(reader);
     std::optional<Move> move = getMove(reader);
-    bool permutes = move && move->isPermutation();
-    bool narrows = isNarrowing(reader);
-    if (!reshape && !permutes && !narrows)
+    bool permutes =
+        move && move->isPermutation() && !(hasAdded && move->scale != 1.0);
+    bool narrows = !hasAdded && isNarrowing(reader);
+    bool adds =
+        reader->hasAttr(names::kEpilogue) && getEpilogueAddition(reader, value);
+    if (!reshape && !permutes && !narrows && !adds)
       break;
+    hasAdded |= adds;
     chain.push_back(reader);
     value = reader->getResult(0);
-    if (permutes || narrows)
+    if (permutes || narrows || adds)
       chains.push_back({value, chain});
   }
   std::reverse(chains.begin(), chains.end());
@@ -250,19 +289,53 @@ static StridedLayout getStoredLayout(Value end) {
       cast<RankedTensorType>(end.getType()).getShape());
 }
 
+/// The value that op @i of @chain reads of it, which begins at @result.
+static Value getChainValue(Value result, ArrayRef<Operation *> chain,
+                           unsigned i) {
+  return i == 0 ? result : chain[i - 1]->getResult(0);
+}
+
+/// Notes in @plan what @op adds to @product, if that lies where a BLAS reads it
+/// for a result of @layout: a bias along its contiguous dimension, an addend as
+/// the result does.
+static bool addToEpilogue(Operation *op, Value product,
+                          const StridedLayout &layout, ContractionPlan &plan) {
+  std::optional<EpilogueAddition> addition = getEpilogueAddition(op, product);
+  if (!addition)
+    return false;
+  ViewedValue viewed = lookThroughViews(addition->other);
+  Value &place = addition->isBias ? plan.bias : plan.addend;
+  if (place || viewed.layout.offset != 0 || layout.offset != 0)
+    return false;
+  place = viewed.source;
+  StridedLayout::Dim elements = viewed.layout.getFlattened();
+  if (!addition->isBias)
+    return elements == layout.getFlattened();
+  StridedLayout::Dim columns = layout.dims.back();
+  if (columns.size() != 1 || columns.front().stride != 1 || elements != columns)
+    return false;
+  plan.biasSize = columns.front().size;
+  return true;
+}
+
 /// The layout of the contraction's own result inside the tensor that the chain
-/// ends in: the chain, read backwards.
-static std::optional<StridedLayout>
-getResultLayout(Value result, Value end, ArrayRef<Operation *> chain) {
+/// ends in: the chain, read backwards. What the chain adds becomes @plan's.
+static std::optional<StridedLayout> getResultLayout(Value result, Value end,
+                                                    ArrayRef<Operation *> chain,
+                                                    ContractionPlan &plan) {
   auto getShapeOf = [](Value v) {
     return cast<RankedTensorType>(v.getType()).getShape();
   };
   std::optional<StridedLayout> layout = getStoredLayout(end);
-  for (Operation *op : llvm::reverse(chain)) {
+  for (unsigned i = chain.size(); i-- > 0;) {
     if (!layout)
       return std::nullopt;
-    Value source = op->getOperand(0);
-    if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    Operation *op = chain[i];
+    Value source = getChainValue(result, chain, i);
+    if (op->hasAttr(names::kEpilogue)) {
+      if (!addToEpilogue(op, source, *layout, plan))
+        return std::nullopt;
+    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
       layout = layout->collapse(expand.getReassociationIndices());
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
       layout = layout->expand(collapse.getReassociationIndices(),
@@ -321,14 +394,17 @@ planContraction(linalg::LinalgOp op, const llvm::DenseSet<Value> &hidden) {
   for (auto &[end, chain] : chains) {
     if (getElementTypeOrSelf(end) != element)
       continue;
-    auto c = getResultLayout(op->getResult(0), end, chain);
+    plan.bias = plan.addend = {};
+    auto c = getResultLayout(op->getResult(0), end, chain, plan);
     if (!c)
       continue;
     for (const ViewedValue &a : lookThroughMoves(op.getDpsInputs()[0], hidden))
       for (const ViewedValue &b :
            lookThroughMoves(op.getDpsInputs()[1], hidden)) {
         auto shape = getShape(op, loops, a.layout, b.layout, *c);
-        if (!shape)
+        // The bias runs along columns of C.
+        if (!shape ||
+            (plan.bias && (shape->swapped || shape->n != plan.biasSize)))
           continue;
         shape->alpha = a.scale * b.scale * getChainScale(chain);
         plan.shape = *shape;
@@ -351,8 +427,8 @@ ContractionPlans::ContractionPlans(Block *block) {
     auto plan = planContraction(cast<linalg::LinalgOp>(op), hidden);
     if (!plan)
       continue;
-    for (Operation *absorbed : plan->absorbed)
-      hidden.insert(absorbed->getOperand(0));
+    for (unsigned i = 0, e = plan->absorbed.size(); i != e; ++i)
+      hidden.insert(getChainValue(op.getResult(0), plan->absorbed, i));
     plans.try_emplace(&op, std::move(*plan));
   }
 }

@@ -79,8 +79,9 @@ StepGraph::StepGraph(ProgramOp step) {
         need(value);
       continue;
     }
-    need(plan->sourceA);
-    need(plan->sourceB);
+    for (Value read : {plan->sourceA, plan->sourceB, plan->bias, plan->addend})
+      if (read)
+        need(read);
     if (!plan->zeroInit)
       need(op.getOperand(2));
   }
@@ -105,8 +106,10 @@ StepGraph::StepGraph(ProgramOp step) {
 
   for (auto [i, node] : llvm::enumerate(nodes)) {
     if (node.contraction) {
-      collectReads(node, node.contraction->sourceA, nullptr);
-      collectReads(node, node.contraction->sourceB, nullptr);
+      const ContractionPlan &plan = *node.contraction;
+      for (Value read : {plan.sourceA, plan.sourceB, plan.bias, plan.addend})
+        if (read)
+          collectReads(node, read, nullptr);
       if (!node.contraction->zeroInit)
         collectReads(node, node.contraction->op.getDpsInits()[0], nullptr);
     } else {

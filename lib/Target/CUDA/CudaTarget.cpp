@@ -20,7 +20,7 @@ using namespace mlir::fsdp;
 /// wants rows at multiples of 16 bytes (cuBLAS, "Tensor Core Usage").
 KernelLimits CudaTarget::getKernelLimits() const {
   return {getCpuKernelLimits().minItems, /*smallWork=*/4096,
-          /*sumItems=*/65536, /*rowAlignment=*/16};
+          /*sumItems=*/65536, /*rowAlignment=*/16, /*epilogues=*/true};
 }
 
 void CudaTarget::buildKernelPipeline(OpPassManager &pm) const {

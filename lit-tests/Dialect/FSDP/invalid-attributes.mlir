@@ -125,6 +125,23 @@ func.func private @no_blocks() attributes {
 
 // -----
 
+// matmul_c3
+// expected-error @below {{expected no bias and no addend beside accumulate}}
+#added_twice = #fsdp.matmul<
+    a = 0, b = 1, m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, transA = false, transB = false,
+    accumulate = true, offsets = [0, 0, 0], batch = [], strideA = [], strideB = [], strideC = [],
+    alpha = 1.0 : f64, bias = 2>
+
+// -----
+
+// expected-error @below {{expected addend to be at least -1, got -2}}
+#no_argument = #fsdp.matmul<
+    a = 0, b = 1, m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, transA = false, transB = false,
+    accumulate = false, offsets = [0, 0, 0], batch = [], strideA = [], strideB = [], strideC = [],
+    alpha = 1.0 : f64, addend = -2>
+
+// -----
+
 // expected-error @below {{expected offsets of A, B and C, got 2 of them}}
 #offset_missing = #fsdp.matmul<
     a = 0, b = 1, m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, transA = false, transB = false,

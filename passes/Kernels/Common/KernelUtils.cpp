@@ -44,9 +44,12 @@ const ContractionPlan *fsdp::getOnlyPlan(func::FuncOp kernel,
   bufferization::MaterializeInDestinationOp store = getResultStore(kernel, 0);
   for (Operation &op : kernel.getBody().front())
     if (const ContractionPlan *plan = plans.lookup(&op)) {
+      auto isArgument = [](Value read) {
+        return !read || isa<BlockArgument>(read);
+      };
       bool whole = store && store.getSource() == plan->result &&
-                   isa<BlockArgument>(plan->sourceA) &&
-                   isa<BlockArgument>(plan->sourceB);
+                   isArgument(plan->sourceA) && isArgument(plan->sourceB) &&
+                   isArgument(plan->bias) && isArgument(plan->addend);
       return whole ? plan : nullptr;
     }
   return nullptr;

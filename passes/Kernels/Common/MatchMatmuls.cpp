@@ -25,13 +25,17 @@ static MatmulAttr getMatmul(MLIRContext *context, const ContractionPlan &plan) {
   auto array = [&](ArrayRef<int64_t> values) {
     return builder.getDenseI64ArrayAttr(values);
   };
+  auto getNumber = [](Value read) -> int64_t {
+    return read ? int64_t(cast<BlockArgument>(read).getArgNumber()) : -1;
+  };
   return MatmulAttr::get(
-      context, cast<BlockArgument>(plan.sourceA).getArgNumber(),
-      cast<BlockArgument>(plan.sourceB).getArgNumber(), shape.m, shape.n,
-      shape.k, shape.lda, shape.ldb, shape.ldc, shape.transA, shape.transB,
-      !plan.zeroInit, array({shape.offsetA, shape.offsetB, shape.offsetC}),
-      array(shape.batch), array(shape.strideA), array(shape.strideB),
-      array(shape.strideC), builder.getF64FloatAttr(shape.alpha));
+      context, getNumber(plan.sourceA), getNumber(plan.sourceB), shape.m,
+      shape.n, shape.k, shape.lda, shape.ldb, shape.ldc, shape.transA,
+      shape.transB, !plan.zeroInit,
+      array({shape.offsetA, shape.offsetB, shape.offsetC}), array(shape.batch),
+      array(shape.strideA), array(shape.strideB), array(shape.strideC),
+      builder.getF64FloatAttr(shape.alpha), getNumber(plan.bias),
+      getNumber(plan.addend));
 }
 
 static bool isOfF32(func::FuncOp kernel) {

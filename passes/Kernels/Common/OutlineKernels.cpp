@@ -269,7 +269,8 @@ private:
     for (auto &[number, ops] : kernels)
       for (Operation *op : ops)
         if (const ContractionPlan *plan = plans.lookup(op))
-          stops[number] = {plan->sourceA, plan->sourceB};
+          stops[number] = {plan->sourceA, plan->sourceB, plan->bias,
+                           plan->addend};
     // Readers first, so that what a kernel reads is still what it was.
     for (auto &[number, ops] : llvm::reverse(kernels))
       Outliner(module, symbols, ops, stops[number], number).outline();

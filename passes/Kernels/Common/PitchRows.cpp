@@ -125,7 +125,7 @@ static bool isUnaligned(func::FuncOp kernel, unsigned index,
   bool isResult = index + 1 == kernel.getNumArguments();
   return (plan->sourceA == arg && isWrong(shape.lda)) ||
          (plan->sourceB == arg && isWrong(shape.ldb)) ||
-         (isResult && isWrong(shape.ldc));
+         ((isResult || plan->addend == arg) && isWrong(shape.ldc));
 }
 
 /// Whether @kernel would have code with @arguments: still as a library's

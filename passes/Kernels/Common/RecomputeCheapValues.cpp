@@ -50,10 +50,11 @@ static int64_t getKernel(Operation *op) {
   return number ? number.getInt() : -1;
 }
 
-/// Whether a kernel may repeat @op for less than a load.
+/// Whether a kernel may repeat @op for less than a load. What the epilogue of a
+/// product reads is in no memory.
 static bool isCheap(linalg::GenericOp op) {
   return op->getNumResults() == 1 && isPointwise(op) &&
-         getBodyCost(op) <= kCheapBody;
+         !op->hasAttr(names::kEpilogue) && getBodyCost(op) <= kCheapBody;
 }
 
 namespace {

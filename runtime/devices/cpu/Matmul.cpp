@@ -198,6 +198,10 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t arenaBytes,
   if (desc.dtype == FSDP_RT_F64 && !blas.hasF64())
     return Status::failed("expected OpenBLAS for a product in F64, got " +
                           blas.name());
+  if (desc.epilogue != 0)
+    return Status::failed("expected a product without epilogue for a "
+                          "processor, got epilogue " +
+                          std::to_string(desc.epilogue));
   return hal::checkMatmul(desc, arenaBytes, blas.maxDimension());
 }
 

@@ -50,7 +50,9 @@ constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 /// cublasComputeType_t.
 constexpr int compute32 = 68, compute64 = 70, computeTF32 = 77;
 constexpr int plain = 0, transposed = 1;
-constexpr int operationTransA = 3, operationTransB = 4;
+constexpr int operationTransA = 3, operationTransB = 4, operationEpilogue = 7,
+              operationBias = 8, operationBiasType = 26;
+constexpr uint32_t epilogueBias = 4;
 constexpr int matrixBatchCount = 5, matrixBatchStride = 6;
 constexpr int preferWorkspaceBytes = 1, preferReductions = 3,
               preferAlignmentA = 5, preferAlignmentB = 6, preferAlignmentC = 7,

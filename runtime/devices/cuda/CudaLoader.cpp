@@ -196,6 +196,9 @@ Status CudaLoader::addMatmul(const fsdp_rt_matmul_desc &desc) {
     return Status::ok();
   if (desc.k == 0) {
     // A sum of nothing.
+    if (desc.epilogue != 0)
+      return Status::failed("expected a product over at least 1 element before "
+                            "an epilogue, got k = 0");
     if (desc.accumulate)
       return Status::ok();
     if (desc.ldc != desc.n || hal::matmulBatch(desc) != 1)

@@ -108,12 +108,36 @@ CudaProduct::~CudaProduct() {
     (void)api_.operationDestroy(operation_);
 }
 
+/// Adds the elements at @bias to every one of our rows, the library's columns.
+Status CudaProduct::describeBias(const fsdp_rt_matmul_desc &desc,
+                                 cu::Pointer bias) {
+  uint32_t epilogue = lt::epilogueBias;
+  int32_t type = libraryType(static_cast<Dtype>(desc.dtype));
+  const void *pointer = address(bias);
+  struct {
+    int attribute;
+    const void *value;
+    size_t bytes;
+  } const attributes[] = {{lt::operationEpilogue, &epilogue, sizeof(epilogue)},
+                          {lt::operationBias, &pointer, sizeof(pointer)},
+                          {lt::operationBiasType, &type, sizeof(type)}};
+  for (const auto &[attribute, value, bytes] : attributes)
+    if (Status s =
+            api_.check(api_.operationSet(operation_, attribute, value, bytes),
+                       "cublasLtMatmulDescSetAttribute"))
+      return s;
+  key_ += " bias at " + std::to_string(alignmentOf(bias));
+  return Status::ok();
+}
+
 Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
                              const BatchCalls &calls) {
   isDouble_ = desc.dtype == FSDP_RT_F64;
   alpha32_ = static_cast<float>(desc.alpha);
   alpha64_ = desc.alpha;
-  beta32_ = desc.accumulate ? 1.0f : 0.0f;
+  bool isAdded =
+      desc.accumulate || (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND) != 0;
+  beta32_ = isAdded ? 1.0f : 0.0f;
   beta64_ = beta32_;
   int computeType = isDouble_   ? lt::compute64
                     : desc.tf32 ? lt::computeTF32
@@ -147,16 +171,19 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
        desc.lda, calls.stride[0]},
       {&c_, desc.m, desc.n, desc.ldc, calls.stride[2]}};
   auto count = static_cast<int32_t>(calls.count);
-  cu::Pointer a = 0, b = 0, c = 0;
+  cu::Pointer a = 0, b = 0, c = 0, d = 0;
   for (const Call &call : calls_) {
     a |= call.a;
     b |= call.b;
     c |= call.c;
+    d |= call.d;
   }
-  alignment_ = {alignmentOf(a), alignmentOf(b), alignmentOf(c)};
+  alignment_ = {alignmentOf(a), alignmentOf(b), alignmentOf(c), alignmentOf(d)};
   key_ = desc.tf32 ? "TF32" : dtypeName(static_cast<Dtype>(desc.dtype));
   key_ += std::string(" ") + (desc.trans_b ? "t" : "n") +
-          (desc.trans_a ? "t" : "n") + (desc.accumulate ? " added" : "");
+          (desc.trans_a ? "t" : "n") + (isAdded ? " added" : "");
+  if (isAdded && alignment_[3] != alignment_[2])
+    key_ += " to " + std::to_string(alignment_[3]);
   for (size_t i = 0; i < 3; ++i)
     key_ += ", " + std::to_string(matrices[i].columns) + "x" +
             std::to_string(matrices[i].rows) + " of " +
@@ -185,7 +212,7 @@ Result<lt::Algorithm> CudaProduct::propose(const CudaContext &context,
   // Partial sums in a narrower type would depend on how often a product is
   // split.
   uint32_t reductions = lt::reduceInComputeType;
-  auto [alignA, alignB, alignC] = alignment_;
+  auto [alignA, alignB, alignC, alignD] = alignment_;
   struct {
     int attribute;
     const void *value;
@@ -196,7 +223,7 @@ Result<lt::Algorithm> CudaProduct::propose(const CudaContext &context,
       {lt::preferAlignmentA, &alignA, sizeof(alignA)},
       {lt::preferAlignmentB, &alignB, sizeof(alignB)},
       {lt::preferAlignmentC, &alignC, sizeof(alignC)},
-      {lt::preferAlignmentD, &alignC, sizeof(alignC)}};
+      {lt::preferAlignmentD, &alignD, sizeof(alignD)}};
   lt::Preference preference = nullptr;
   if (Status s = api_.check(api_.preferenceCreate(&preference),
                             "cublasLtMatmulPreferenceCreate"))
@@ -244,11 +271,11 @@ Status CudaProduct::enqueue(cu::Stream stream) const {
   const void *beta = isDouble_ ? static_cast<const void *>(&beta64_)
                                : static_cast<const void *>(&beta32_);
   for (const Call &call : calls_) {
-    void *c = const_cast<void *>(address(call.c));
     lt::Error error = api_.matmul(
         handle_, operation_, alpha, address(call.a), a_, address(call.b), b_,
-        beta, c, c_, c, c_, &algorithm_,
-        const_cast<void *>(address(workspace_)), workspaceBytes_, stream);
+        beta, address(call.c), c_, const_cast<void *>(address(call.d)), c_,
+        &algorithm_, const_cast<void *>(address(workspace_)), workspaceBytes_,
+        stream);
     if (Status s = api_.check(error, "cublasLtMatmul"))
       return s;
   }
@@ -295,12 +322,17 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
   cu::Pointer base = arena_.base();
   BatchCalls calls = cutBatch(desc);
   int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+  bool hasAddend = (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND) != 0;
+  int64_t added = hasAddend ? desc.addend : desc.c;
   for (const std::array<int64_t, 3> &start : calls.starts)
-    made->calls_.push_back({base + desc.b + start[1] * size,
-                            base + desc.a + start[0] * size,
-                            base + desc.c + start[2] * size});
+    made->calls_.push_back(
+        {base + desc.b + start[1] * size, base + desc.a + start[0] * size,
+         base + added + start[2] * size, base + desc.c + start[2] * size});
   if (Status s = made->describe(desc, calls))
     return s;
+  if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS)
+    if (Status s = made->describeBias(desc, base + cu::Pointer(desc.bias)))
+      return s;
   made->workspaceBytes_ = static_cast<size_t>(desc.workspace_bytes);
   if (desc.workspace_bytes != 0)
     made->workspace_ = base + static_cast<cu::Pointer>(desc.workspace);

@@ -60,14 +60,16 @@ private:
   friend class CudaProducts;
   explicit CudaProduct(const CublasLtApi &api) : api_(api) {}
   Status describe(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls);
+  Status describeBias(const fsdp_rt_matmul_desc &desc, cu::Pointer bias);
   /// What the library proposes first, in a workspace of this size.
   Result<lt::Algorithm> propose(const CudaContext &context,
                                 uint64_t workspaceBytes) const;
   /// Refuses an algorithm that cannot be used here, for this.
   Status check(const lt::Algorithm &algorithm, uint64_t workspaceBytes) const;
 
+  /// C is what is added and D the result, which lies as C does.
   struct Call {
-    cu::Pointer a, b, c;
+    cu::Pointer a, b, c, d;
   };
 
   const CublasLtApi &api_;
@@ -77,7 +79,8 @@ private:
   lt::Matrix a_ = nullptr, b_ = nullptr, c_ = nullptr;
   /// All that an algorithm depends on, in words.
   std::string key_;
-  std::array<uint32_t, 3> alignment_ = {};
+  /// Of A, B, C and D.
+  std::array<uint32_t, 4> alignment_ = {};
   lt::Algorithm algorithm_ = {};
   /// Its call's; 0: none.
   cu::Pointer workspace_ = 0;

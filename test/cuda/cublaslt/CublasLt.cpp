@@ -69,6 +69,8 @@ uint64_t hashOf(const Product &product) {
   add(product.operation.scale);
   add(product.operation.transA);
   add(product.operation.transB);
+  add(product.operation.epilogue);
+  add(product.operation.biasType);
   for (const Matrix *m : {&product.a, &product.b, &product.c, &product.d})
     for (int64_t value : {int64_t(m->type), m->rows, m->columns, m->ld,
                           int64_t(m->batch), m->stride})
@@ -178,6 +180,12 @@ API int cublasLtMatmulDescDestroy(void *operation) {
 API int cublasLtMatmulDescSetAttribute(void *desc, int attribute,
                                        const void *value, size_t bytes) {
   auto &operation = *static_cast<Operation *>(desc);
+  if (attribute == 7)
+    return take(operation.epilogue, value, bytes);
+  if (attribute == 8)
+    return take(operation.bias, value, bytes);
+  if (attribute == 26)
+    return take(operation.biasType, value, bytes);
   int32_t &field = attribute == 3 ? operation.transA : operation.transB;
   if (attribute != 3 && attribute != 4)
     return notSupported;

@@ -19,6 +19,7 @@ namespace fsdp::test::lt {
 namespace {
 
 constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
+constexpr uint32_t noEpilogue = 1, biasEpilogue = 4;
 constexpr int compute32 = 68, compute64 = 70, computeTF32 = 77;
 
 bool isNarrow(int type) { return type == real16 || type == brain16; }
@@ -85,7 +86,7 @@ float roundToTF32(float value) {
 
 template <typename T>
 void multiply(const Product &product, const char *a, const char *b,
-              const char *c, char *d) {
+              const char *c, char *d, const char *addedBias) {
   int64_t m = product.d.rows, n = product.d.columns;
   int64_t k = product.operation.transA ? product.a.rows : product.a.columns;
   std::vector<T> left = pack<T>(product.a, a, product.operation.transA);
@@ -97,6 +98,10 @@ void multiply(const Product &product, const char *a, const char *b,
   std::vector<T> sum(static_cast<size_t>(m)), part(sum), before(sum);
   int64_t size = int64_t(sizeOfType(product.d.type));
   T alpha = T(product.alpha), beta = T(product.beta);
+  std::vector<T> bias(
+      size_t(product.operation.epilogue == biasEpilogue ? m : 0));
+  if (!bias.empty())
+    loadColumn(addedBias, product.d.type, m, bias.data());
   for (int64_t j = 0; j < n; ++j) {
     std::fill(sum.begin(), sum.end(), T(0));
     for (int64_t split = 0; split < product.splits; ++split) {
@@ -118,6 +123,8 @@ void multiply(const Product &product, const char *a, const char *b,
       for (int64_t r = 0; r < m; ++r)
         sum[size_t(r)] += beta * before[size_t(r)];
     }
+    for (size_t r = 0; r < bias.size(); ++r)
+      sum[r] += bias[r];
     storeColumn(d + j * product.d.ld * size, product.d.type, m, sum.data());
   }
 }
@@ -135,12 +142,18 @@ int run(void *data) {
   for (int64_t i = 0; i < product->d.batch; ++i) {
     const char *a = hostOf(product->a, i), *b = hostOf(product->b, i),
                *c = hostOf(product->c, i), *d = hostOf(product->d, i);
-    if (!a || !b || !c || !d)
+    const char *bias = nullptr;
+    if (product->operation.epilogue == biasEpilogue)
+      bias = static_cast<const char *>(EmulatedDriver::get()->hostPointer(
+          product->operation.bias,
+          size_t(product->d.rows) * sizeOfType(product->d.type)));
+    if (!a || !b || !c || !d ||
+        (product->operation.epilogue == biasEpilogue && !bias))
       return -1;
     if (product->operation.compute == compute64)
-      multiply<double>(*product, a, b, c, const_cast<char *>(d));
+      multiply<double>(*product, a, b, c, const_cast<char *>(d), bias);
     else
-      multiply<float>(*product, a, b, c, const_cast<char *>(d));
+      multiply<float>(*product, a, b, c, const_cast<char *>(d), bias);
   }
   return 1;
 }
@@ -189,6 +202,12 @@ int checkProduct(const Product &product) {
   if ((!isTF32 && operation.compute != (isDouble ? compute64 : compute32)) ||
       operation.scale != (isDouble ? real64 : real32))
     return notSupported;
+  if (operation.epilogue != noEpilogue && operation.epilogue != biasEpilogue)
+    return notSupported;
+  // -1: that of D.
+  if (operation.epilogue == biasEpilogue && operation.biasType != -1 &&
+      operation.biasType != type)
+    return notSupported;
   auto rowsOf = [](const Matrix &m, bool t) { return t ? m.columns : m.rows; };
   if (rowsOf(product.a, operation.transA) != product.d.rows ||
       rowsOf(product.b, !operation.transB) != product.d.columns ||
@@ -219,6 +238,10 @@ int enqueue(const Product &product, void *stream) {
   addRanges(product.b, false, ranges);
   if (product.beta != 0)
     addRanges(product.c, false, ranges);
+  if (product.operation.epilogue == biasEpilogue)
+    ranges.push_back({product.operation.bias,
+                      size_t(product.d.rows) * sizeOfType(product.d.type),
+                      false});
   addRanges(product.d, true, ranges);
   if (product.workspaceBytes > 0)
     ranges.push_back({product.workspace, product.workspaceBytes, true});

@@ -20,6 +20,10 @@ constexpr int success = 0, notInitialized = 1, invalidValue = 7,
 struct Operation {
   int compute = 0, scale = 0;
   int32_t transA = 0, transB = 0;
+  uint32_t epilogue = 1;
+  /// Of a bias: an element for each row of D, and its type; -1: that of D.
+  uint64_t bias = 0;
+  int32_t biasType = -1;
 };
 
 struct Matrix {
@@ -30,7 +34,7 @@ struct Matrix {
   uint64_t address = 0;
 };
 
-/// D = alpha op(A) op(B) + beta C.
+/// D = alpha op(A) op(B) + beta C (+ bias).
 struct Product {
   Operation operation;
   Matrix a, b, c, d;

@@ -21,8 +21,9 @@
 
 namespace mlir::fsdp {
 
-/// C[b] = alpha * A[b] * B[b] (+ C[b]), row-major with leading dimensions; the
-/// fields are those of fsdp_rt_matmul. Strides and offsets in elements.
+/// C[b] = alpha * A[b] * B[b] (+ what the epilogue adds, or + C[b]), row-major
+/// with leading dimensions; the fields are those of fsdp_rt_matmul. Strides and
+/// offsets in elements.
 struct MatmulShape {
   int64_t m = 1, n = 1, k = 1;
   int64_t lda = 1, ldb = 1, ldc = 1;
@@ -49,10 +50,30 @@ struct ContractionPlan {
   MatmulShape shape;
   /// The result starts at zero; otherwise at the op's init operand.
   bool zeroInit = true;
+  /// What an epilogue adds, in the type of C: an element for each column, and a
+  /// matrix that lies in memory as C does. Null where there is none.
+  Value bias, addend;
+  /// Elements of the bias.
+  int64_t biasSize = 0;
 };
 
+/// An elementwise addition, behind a product, that a BLAS may do in its
+/// epilogue.
+struct EpilogueAddition {
+  /// What is added to the product.
+  Value other;
+  /// It has one dimension, that of the columns; else it has the product's
+  /// shape.
+  bool isBias;
+};
+
+/// @op as an addition to @product, which it reads; nullopt where it is none.
+std::optional<EpilogueAddition> getEpilogueAddition(Operation *op,
+                                                    Value product);
+
 /// The plans of all contractions of a block. Earlier ones decide first: what
-/// they absorb is in no memory that later ones could read.
+/// they absorb is in no memory that later ones could read. Additions with
+/// fsdp.epilogue (fsdp-fuse-epilogues) are absorbed where strides allow it.
 class ContractionPlans {
 public:
   explicit ContractionPlans(Block *block);

@@ -173,14 +173,12 @@ CudaProductAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-LogicalResult MatmulAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                 int64_t a, int64_t b, int64_t m, int64_t n,
-                                 int64_t k, int64_t, int64_t, int64_t, bool,
-                                 bool, bool, DenseI64ArrayAttr offsets,
-                                 DenseI64ArrayAttr batch,
-                                 DenseI64ArrayAttr strideA,
-                                 DenseI64ArrayAttr strideB,
-                                 DenseI64ArrayAttr strideC, FloatAttr) {
+LogicalResult MatmulAttr::verify(
+    function_ref<InFlightDiagnostic()> emitError, int64_t a, int64_t b,
+    int64_t m, int64_t n, int64_t k, int64_t, int64_t, int64_t, bool, bool,
+    bool accumulate, DenseI64ArrayAttr offsets, DenseI64ArrayAttr batch,
+    DenseI64ArrayAttr strideA, DenseI64ArrayAttr strideB,
+    DenseI64ArrayAttr strideC, FloatAttr, int64_t bias, int64_t addend) {
   // matmul_c1
   std::pair<StringRef, int64_t> counts[] = {
       {"a", a}, {"b", b}, {"m", m}, {"n", n}, {"k", k}};
@@ -188,6 +186,14 @@ LogicalResult MatmulAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (count < 0)
       return emitError() << "expected " << name << " to be at least 0, got "
                          << count;
+  std::pair<StringRef, int64_t> added[] = {{"bias", bias}, {"addend", addend}};
+  for (auto [name, argument] : added)
+    if (argument < -1)
+      return emitError() << "expected " << name << " to be at least -1, got "
+                         << argument;
+  // matmul_c3
+  if (accumulate && (bias >= 0 || addend >= 0))
+    return emitError() << "expected no bias and no addend beside accumulate";
   // matmul_c2
   if (offsets.size() != 3)
     return emitError() << "expected offsets of A, B and C, got "

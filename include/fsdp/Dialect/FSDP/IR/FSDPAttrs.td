@@ -406,12 +406,16 @@ def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
     in include/fsdp-rt/abi.def, in elements. `a` and `b` are the kernel's
     arguments that are multiplied; the product is its only result. `offsets` are
     those of A, B and C; up to four batch dimensions have an extent and three
-    strides each.
+    strides each. `bias` and `addend` are the arguments that an epilogue adds,
+    the first `n` elements of one to each row, and a matrix that lies as C does;
+    -1: none.
 
     Constraints:
-    - matmul_c1: `a`, `b`, `m`, `n` and `k` are at least 0.
+    - matmul_c1: `a`, `b`, `m`, `n` and `k` are at least 0, `bias` and `addend`
+      at least -1.
     - matmul_c2: there are three `offsets`, and as many entries in `strideA`,
       `strideB` and `strideC` as in `batch`, which has at most four.
+    - matmul_c3: with `accumulate` there are no `bias` and no `addend`.
 
     ```mlir
     #fsdp.matmul<a = 0, b = 1, m = 64, n = 32, k = 16, lda = 16, ldb = 32,
@@ -429,7 +433,9 @@ def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
     "::mlir::DenseI64ArrayAttr":$strideA,
     "::mlir::DenseI64ArrayAttr":$strideB,
     "::mlir::DenseI64ArrayAttr":$strideC,
-    "::mlir::FloatAttr":$alpha);
+    "::mlir::FloatAttr":$alpha,
+    DefaultValuedParameter<"int64_t", "-1">:$bias,
+    DefaultValuedParameter<"int64_t", "-1">:$addend);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

@@ -1,5 +1,5 @@
-"""Steps written by hand, in which kernels hand each other matrices whose rows are longer than their elements fill
-(fsdp-pitch-rows)."""
+"""Steps written by hand, of products that do more than multiply on CUDA devices: they add biases and residuals
+(fsdp-fuse-epilogues), and hand each other matrices whose rows are longer than their elements fill (fsdp-pitch-rows)."""
 
 from cases import case, dims, mapped, product, reduced
 from step import tensor
@@ -56,3 +56,24 @@ def rows_between_products_that_the_step_returns(step):
     y = product(step, x, w, [24, 131, 32], [0, 2], [1, 2], [0, 1], [2])
     step.keep(y)
     step.keep(product(step, y, w, [24, 32, 131], [0, 2], [2, 1], [0, 1], [2]))
+
+
+def add_residual_block(step, x, dtype, rows, features):
+    """x + tanh(x) w + b: what the product depends on is added to it."""
+    w, b = step.input([features, features], dtype), step.input([features], dtype)
+    h = mapped(step, [x], dtype, [f"%r = math.tanh %a0 : {dtype}"])
+    y = multiply(step, h, w, [rows, features, features], [0, 2], [2, 1])
+    y = step.generic(2, [(y, dims(2)), (b, ["d1"])], [(step.empty([rows, features], dtype), dims(2))],
+                     [([rows, features], dtype, 8)], lambda u, v, o: ([f"%r = arith.addf {u}, {v} : {dtype}"], ["%r"]))
+    return mapped(step, [x, y], dtype, [f"%r = arith.addf %a0, %a1 : {dtype}"])
+
+
+@case
+def products_that_add_biases_and_residuals(step):
+    for dtype in ("f32", "bf16"):
+        # Rows of 20 bf16 begin at multiples of 8 bytes: a residual that has longer ones, and one that has not.
+        for features in (24, 20, 140):
+            x = mapped(step, [step.input([40, features], dtype)], dtype, [f"%r = arith.negf %a0 : {dtype}"])
+            x = add_residual_block(step, x, dtype, 40, features)
+            x = add_residual_block(step, x, dtype, 40, features)
+            step.keep(mapped(step, [x], dtype, [f"%r = arith.mulf %a0, %a0 : {dtype}"]))
