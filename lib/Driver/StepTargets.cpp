@@ -32,6 +32,6 @@ SmallVector<Stage> fsdp::getKernelCodeStages(const StepTargets &targets) {
                       [&target = *target](OpPassManager &pm) {
                         target.buildKernelPipeline(pm);
                       },
-                      {{"fsdp-vectorize-kernels", false, true}}});
+                      {{target->getLoopPass(), false, true}}});
   return stages;
 }

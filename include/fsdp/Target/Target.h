@@ -31,6 +31,8 @@ public:
   virtual KernelLimits getKernelLimits() const = 0;
   /// Passes that give every kernel its code, from L2's launches.
   virtual void buildKernelPipeline(OpPassManager &pm) const = 0;
+  /// The pass of these that remarks which loops it makes no code of.
+  virtual StringRef getLoopPass() const = 0;
   /// What the manifest says of the target.
   virtual void describe(LowerOptions &options) const = 0;
   /// Makes of the kernels' code in a module of the LLVM dialect what the host's

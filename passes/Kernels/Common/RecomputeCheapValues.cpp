@@ -93,6 +93,7 @@ private:
   llvm::SmallSetVector<Value, 8> getReads(int64_t kernel);
   bool isSaved(Value value);
   linalg::GenericOp getCheapProducer(Value value, int64_t kernel);
+  bool isWrittenLike(Operation *op);
   int64_t getReadCost(Value value, int64_t kernel, bool isRead);
   SmallVector<linalg::GenericOp> chooseRepeated(int64_t kernel);
   void recompute(linalg::GenericOp op, Reader &reader);
@@ -184,11 +185,30 @@ linalg::GenericOp Recomputer::getCheapProducer(Value value, int64_t kernel) {
              : linalg::GenericOp();
 }
 
+/// Whether the kernel of @op writes a result of the loops that @op has: then it
+/// can write @op's, too. Another iteration space may be one too many for it.
+bool Recomputer::isWrittenLike(Operation *op) {
+  auto loop = dyn_cast<linalg::GenericOp>(op);
+  if (!loop)
+    return false;
+  SmallVector<int64_t> ranges = loop.getStaticLoopRanges();
+  return llvm::any_of(kernels[getKernel(op)], [&](Operation *other) {
+    auto generic = dyn_cast<linalg::GenericOp>(other);
+    SmallVector<Reader> readers;
+    return generic && generic.getStaticLoopRanges() == ranges &&
+           llvm::any_of(generic->getResults(), [&](Value result) {
+             return !collectReaders(result, getKernel(op), readers) ||
+                    !readers.empty();
+           });
+  });
+}
+
 /// Bytes that are moved if @kernel reads @value: those of the value and, where
 /// loop kernels alone read it, the bytes that its own kernel writes, divided by
 /// the number of these readers. @isRead: whether @kernel reads it already. Else
-/// a parameter, an argument, a view, and what forward does not save, cost
-/// kInfinite: @kernel must not begin to read them.
+/// a parameter, an argument, a view, what forward does not save, and what its
+/// own kernel cannot write, cost kInfinite: @kernel must not begin to read
+/// them.
 int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
   Operation *def = value.getDefiningOp();
   int64_t owner = def ? getKernel(def) : -1;
@@ -204,8 +224,10 @@ int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
   SmallVector<Reader> readers;
   if (owner < 0 || !collectReaders(value, owner, readers))
     return bytes;
+  if (!isRead && readers.empty())
+    return isWrittenLike(def) ? 2 * bytes : MinCut::kInfinite;
   if (!isRead)
-    return readers.empty() ? 2 * bytes : bytes;
+    return bytes;
   return bytes + bytes / int64_t(readers.size());
 }
 

@@ -22,6 +22,7 @@ public:
   StringRef getKind() const override { return kCpuTarget; }
   KernelLimits getKernelLimits() const override { return getCpuKernelLimits(); }
   void buildKernelPipeline(OpPassManager &pm) const override;
+  StringRef getLoopPass() const override { return "fsdp-vectorize-kernels"; }
   void describe(LowerOptions &options) const override;
   llvm::Error serializeKernels(ModuleOp module) override;
 

@@ -20,6 +20,7 @@ public:
   StringRef getKind() const override { return kCudaTarget; }
   KernelLimits getKernelLimits() const override;
   void buildKernelPipeline(OpPassManager &pm) const override;
+  StringRef getLoopPass() const override { return "fsdp-emit-cuda-kernels"; }
   void describe(LowerOptions &options) const override;
   /// Defines the globals that descriptors name with the code of
   /// `@cuda_kernels`, which goes: PTX, and machine code where the toolkit's
