@@ -76,12 +76,13 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addNestedPass<ProgramOp>(createHoistChecks());
   pm.addNestedPass<ProgramOp>(createNormalizeCompute());
   pm.addNestedPass<ProgramOp>(createStackPieces());
-  pm.addNestedPass<ProgramOp>(createInlineLookups());
   pm.addPass(createWidenAccumulators());
   pm.addPass(createCSEPass());
   if (options.attention == AttentionMode::Fused)
     pm.addNestedPass<ProgramOp>(createFuseAttention());
   pm.addNestedPass<ProgramOp>(createNarrowProducts());
+  // Behind roundings, which products do, and in front of what saves values.
+  pm.addNestedPass<ProgramOp>(createInlineLookups());
   if (options.sumItems > 0)
     pm.addNestedPass<ProgramOp>(createSplitColumnSums({options.sumItems}));
   if (options.epilogues)

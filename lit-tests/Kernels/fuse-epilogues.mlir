@@ -1,11 +1,11 @@
 // RUN: fsdp-opt %s --fsdp-fuse-epilogues --split-input-file | FileCheck %s
-// RUN: fsdp-opt %s --fsdp-fuse-epilogues --fsdp-form-kernels --fsdp-outline-kernels --fsdp-match-matmuls --split-input-file | FileCheck %s --check-prefix=CODE
+// RUN: fsdp-opt %s --fsdp-fuse-epilogues --fsdp-form-kernels --fsdp-recompute-cheap-values --fsdp-outline-kernels --fsdp-match-matmuls --split-input-file | FileCheck %s --check-prefix=CODE
 
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (j)>
 #id3 = affine_map<(b, i, j) -> (b, i, j)>
 
-// A product of tanh(x), with a bias, added to x, is one call.
+// A product of tanh(x), with a bias, added to x, is one call. What makes x is cheap, but a product does not repeat it.
 
 // CHECK-LABEL: fsdp.program @residual
 // CHECK:         linalg.matmul
@@ -24,7 +24,7 @@ fsdp.program @residual(%in: tensor<2x4x6xf32>, %w: tensor<6x6xf32>, %b: tensor<6
   %e = tensor.empty() : tensor<8x6xf32>
   %x = linalg.generic {indexing_maps = [#id3, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%in : tensor<2x4x6xf32>) outs(%e3 : tensor<2x4x6xf32>) {
   ^bb0(%v: f32, %o: f32):
-    %r = math.exp %v : f32
+    %r = arith.negf %v : f32
     linalg.yield %r : f32
   } -> tensor<2x4x6xf32>
   %xs = linalg.generic {indexing_maps = [#id3, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<2x4x6xf32>) outs(%e3 : tensor<2x4x6xf32>) {
@@ -60,15 +60,15 @@ fsdp.program @residual(%in: tensor<2x4x6xf32>, %w: tensor<6x6xf32>, %b: tensor<6
 #row = affine_map<(i, j) -> (j)>
 #column = affine_map<(i, j) -> (i)>
 
-// What stays an op of its own: a constant that is added, which is in no memory; an addend that the product does not
-// depend on, which the loop that adds it would compute; another product; a vector along the rows; and anything that is
-// added to a product that others read as well.
+// What stays an op of its own: a constant that is added, which is in no memory; a bias or an addend that the loop which
+// adds it would compute; another product; a vector along the rows; and anything that is added to a product that others
+// read as well.
 
 // CHECK-LABEL: fsdp.program @stay
 // CHECK-NOT:     fsdp.epilogue
 // CHECK:         fsdp.return
 fsdp.program @stay(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %b: tensor<6xf32>, %r8: tensor<8xf32>)
-    -> (tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>) {
+    -> (tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>) {
   %zero = arith.constant 0.0 : f32
   %c = arith.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]> : tensor<6xf32>
   %e = tensor.empty() : tensor<8x6xf32>
@@ -109,7 +109,19 @@ fsdp.program @stay(%x: tensor<8x6xf32>, %w: tensor<6x6xf32>, %b: tensor<6xf32>, 
     %r = arith.addf %v, %u : f32
     linalg.yield %r : f32
   } -> tensor<8x6xf32>
-  fsdp.return %s0, %s1, %s2, %s4, %s5, %p5 : tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>
+  %eb = tensor.empty() : tensor<6xf32>
+  %nb = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%b : tensor<6xf32>) outs(%eb : tensor<6xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %r = arith.negf %v : f32
+    linalg.yield %r : f32
+  } -> tensor<6xf32>
+  %p6 = linalg.matmul ins(%x, %w : tensor<8x6xf32>, tensor<6x6xf32>) outs(%f : tensor<8x6xf32>) -> tensor<8x6xf32>
+  %s6 = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]} ins(%p6, %nb : tensor<8x6xf32>, tensor<6xf32>) outs(%e : tensor<8x6xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %r = arith.addf %v, %u : f32
+    linalg.yield %r : f32
+  } -> tensor<8x6xf32>
+  fsdp.return %s0, %s1, %s2, %s4, %s5, %p5, %s6 : tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>, tensor<8x6xf32>
 }
 
 // -----

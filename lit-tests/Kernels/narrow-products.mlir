@@ -253,3 +253,48 @@ fsdp.program @queries(%w: tensor<30xf32> {fsdp.state = @w}, %x: tensor<2x4x5xf32
   } dq(<0, [15, 5, 1]> : tensor<2x3x5xf32>) dk(<0, [20, 5, 1]> : tensor<2x4x5xf32>) dv(<0, [20, 5, 1]> : tensor<2x4x5xf32>)
   fsdp.return %y, %dq : tensor<2x3x4xf32>, tensor<2x3x5xf32>
 }
+
+// -----
+
+// One product reads tanh(x) as it is and one transposed, as the gradient of a weight does: it is rounded once, and then
+// transposed, which products do by strides.
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#t = affine_map<(d0, d1) -> (d1, d0)>
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 1>]
+fsdp.flat_param @root on @mesh shard ["shard"] replicate []
+    state f32 gather bf16 reduce f32 numel 64 [<"w", tensor<8x8xf32> at 0>] {trainable, unit = ""}
+fsdp.state @w parameter of @root : tensor<64xf32>
+
+// CHECK-LABEL: fsdp.program @transposed
+// CHECK:         math.tanh
+// CHECK:         %[[N:.*]] = linalg.generic {{.*}} ins(%{{.*}} : tensor<4x8xf32>) outs(%{{.*}} : tensor<4x8xbf16>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.truncf
+// CHECK:         linalg.matmul ins(%[[N]], %{{.*}} : tensor<4x8xbf16>, tensor<8x8xbf16>)
+// CHECK-NOT:     arith.truncf {{.*}} : f32 to bf16
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%[[N]] : tensor<4x8xbf16>) outs(%{{.*}} : tensor<8x4xbf16>)
+// CHECK:         linalg.matmul ins(%[[T]], %{{.*}} : tensor<8x4xbf16>, tensor<4x8xbf16>)
+fsdp.program @transposed(%w: tensor<64xf32> {fsdp.state = @w}, %x: tensor<4x8xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<4x8xf32>, tensor<8x8xf32>) attributes {product_type = bf16} {
+  %zero = arith.constant 0.0 : f32
+  %m = tensor.expand_shape %w [[0, 1]] output_shape [8, 8] : tensor<64xf32> into tensor<8x8xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %h = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %r = math.tanh %a : f32
+    linalg.yield %r : f32
+  } -> tensor<4x8xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = linalg.matmul ins(%h, %m : tensor<4x8xf32>, tensor<8x8xf32>) outs(%init : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %et = tensor.empty() : tensor<8x4xf32>
+  %ht = linalg.generic {indexing_maps = [#t, #id], iterator_types = ["parallel", "parallel"]} ins(%h : tensor<4x8xf32>) outs(%et : tensor<8x4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    linalg.yield %a : f32
+  } -> tensor<8x4xf32>
+  %eg = tensor.empty() : tensor<8x8xf32>
+  %initg = linalg.fill ins(%zero : f32) outs(%eg : tensor<8x8xf32>) -> tensor<8x8xf32>
+  %g = linalg.matmul ins(%ht, %y : tensor<8x4xf32>, tensor<4x8xf32>) outs(%initg : tensor<8x8xf32>) -> tensor<8x8xf32>
+  fsdp.return %y, %g : tensor<4x8xf32>, tensor<8x8xf32>
+}

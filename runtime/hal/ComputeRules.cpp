@@ -67,6 +67,10 @@ Status checkOperand(const Operand &operand, const int64_t *batch, Dtype dtype,
   return Status::ok();
 }
 
+/// cuBLASLt is told what matrices are aligned to, but not biases, which its
+/// kernels read in vectors.
+constexpr int64_t biasAlignment = 16;
+
 /// What a product's epilogue adds.
 Status checkEpilogue(const fsdp_rt_matmul_desc &desc, Dtype dtype,
                      int64_t deviceBytes) {
@@ -82,9 +86,14 @@ Status checkEpilogue(const fsdp_rt_matmul_desc &desc, Dtype dtype,
   constexpr int64_t once[4] = {};
   Operand bias = {"bias", desc.bias, std::max<int64_t>(desc.n, 1), once};
   bias.setShape(1, desc.n);
-  if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS)
+  if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS) {
+    if (desc.bias % biasAlignment != 0)
+      return Status::internal(
+          "expected a bias at a multiple of " + std::to_string(biasAlignment) +
+          " bytes, got offset " + std::to_string(desc.bias));
     if (Status s = checkOperand(bias, desc.batch, dtype, deviceBytes))
       return s;
+  }
   Operand addend = {"addend", desc.addend, desc.ldc, desc.c_stride};
   addend.setShape(desc.m, desc.n);
   if (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND)

@@ -77,3 +77,75 @@ def products_that_add_biases_and_residuals(step):
             x = add_residual_block(step, x, dtype, 40, features)
             x = add_residual_block(step, x, dtype, 40, features)
             step.keep(mapped(step, [x], dtype, [f"%r = arith.mulf %a0, %a0 : {dtype}"]))
+
+
+def tanh_of(step, x):
+    return mapped(step, [x], x.dtype, [f"%r = math.tanh %a0 : {x.dtype}"])
+
+
+def add(step, x, y):
+    return mapped(step, [x, y], x.dtype, [f"%r = arith.addf %a0, %a1 : {x.dtype}"])
+
+
+def add_bias(step, y, bias):
+    n = len(y.shape)
+    return step.generic(n, [(y, dims(n)), (bias, [f"d{n - 1}"])], [(step.empty(y.shape, y.dtype), dims(n))],
+                        [(y.shape, y.dtype, 8)], lambda u, v, o: ([f"%r = arith.addf {u}, {v} : {y.dtype}"], ["%r"]))
+
+
+@case
+def batched_products_that_add(step):
+    x, w, b = tanh_of(step, step.input([3, 8, 6])), step.input([3, 6, 6]), step.input([6])
+    y = product(step, tanh_of(step, x), w, [3, 8, 6, 6], [0, 1, 3], [0, 3, 2], [0, 1, 2], [3])
+    step.keep(tanh_of(step, add(step, add_bias(step, y, b), x)))
+
+
+@case
+def scaled_products_that_add(step):
+    # The scale is the product's, what is added is not scaled; behind it, a scale is a loop's.
+    x, w, b = tanh_of(step, step.input([8, 6])), step.input([6, 6]), step.input([6])
+    half = ["%c = arith.constant 0.5 : f32", "%r = arith.mulf %a0, %c : f32"]
+    y = mapped(step, [multiply(step, tanh_of(step, x), w, [8, 6, 6], [0, 2], [2, 1])], "f32", half)
+    step.keep(tanh_of(step, mapped(step, [add(step, add_bias(step, y, b), x)], "f32", half)))
+
+
+@case
+def sums_of_products_that_are_transposed(step):
+    x, w, b = step.input([6, 6]), step.input([6, 6]), step.input([6])
+    y = add_bias(step, multiply(step, x, w, [6, 6, 6], [0, 2], [2, 1]), b)
+    step.keep(tanh_of(step, step.generic(2, [(y, ["d1", "d0"])], [(step.empty([6, 6], "f32"), dims(2))],
+                                         [([6, 6], "f32", 8)], lambda a, o: ([], [a]))))
+
+
+@case
+def addends_that_kernels_make(step):
+    # Of a cheap function of a product, of a factor, of a slice that no strides describe, of rows that are too long, and
+    # of rows that the step returns.
+    x = step.input([48, 48])
+    w = step.input([48, 48])
+    h = mapped(step, [multiply(step, x, w, [48, 48, 48], [0, 2], [2, 1])], "f32", ["%r = arith.negf %a0 : f32"])
+    step.keep(tanh_of(step, add(step, multiply(step, tanh_of(step, h), w, [48, 48, 48], [0, 2], [2, 1]), h)))
+    factor = tanh_of(step, x)
+    step.keep(tanh_of(step, add(step, multiply(step, factor, w, [48, 48, 48], [0, 2], [2, 1]), factor)))
+    whole = tanh_of(step, step.input([4, 6]))
+    step.keep(whole)
+    piece = step.result(f"tensor.extract_slice {whole.name}[0, 0] [4, 3] [1, 1] : {whole.type} to tensor<4x3xf32>",
+                        [4, 3], "f32", 1)
+    row = step.result(f"tensor.collapse_shape {piece.name} [[0, 1]] : tensor<4x3xf32> into tensor<12xf32>", [12], "f32", 1)
+    pairs = step.result(f"tensor.expand_shape {row.name} [[0, 1]] output_shape [6, 2] : tensor<12xf32> into tensor<6x2xf32>",
+                        [6, 2], "f32", 1)
+    step.keep(tanh_of(step, add(step, multiply(step, tanh_of(step, pairs), step.input([2, 2]), [6, 2, 2], [0, 2], [2, 1]),
+                                pairs)))
+    rows = tanh_of(step, step.input([40, 141]))
+    step.keep(rows)
+    step.keep(tanh_of(step, add(step, multiply(step, tanh_of(step, rows), step.input([141, 141]), [40, 141, 141], [0, 2],
+                                               [2, 1]), rows)))
+
+
+@case
+def products_of_one_row_or_column_that_add(step):
+    for dtype in ("f32", "f64", "bf16"):
+        for m, n, k in ((1, 6, 5), (8, 1, 5), (8, 6, 1)):
+            x, w, b = step.input([m, k], dtype), step.input([k, n], dtype), step.input([n], dtype)
+            y = product(step, x, w, [m, n, k], [0, 2], [2, 1], [0, 1], [2], dtype=dtype)
+            step.keep(tanh_of(step, add_bias(step, y, b)))

@@ -209,8 +209,10 @@ TEST(CudaMatmul, RefusesEpiloguesThatDoNotFit) {
              "expected an epilogue of bits 3, got 4");
   EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) { d.accumulate = 1; }).message(),
              "expected no epilogue of a product that is added to C, got 3");
-  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) { d.bias = -4; }).message(),
+  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) { d.bias = -16; }).message(),
              "operand bias: expected it inside an arena");
+  EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) { d.bias = 8; }).message(),
+             "expected a bias at a multiple of 16 bytes, got offset 8");
   EXPECT_HAS(run([](fsdp_rt_matmul_desc &d) {
                d.addend = 3 * matrixBytes - 136;
              }).message(),

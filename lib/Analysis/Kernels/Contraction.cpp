@@ -229,9 +229,11 @@ std::optional<EpilogueAddition> fsdp::getEpilogueAddition(Operation *op,
   unsigned at = generic.getInputs()[0] == product ? 0 : 1;
   Value other = generic.getInputs()[1 - at];
   SmallVector<AffineMap> maps = generic.getIndexingMapsArray();
+  // No library is asked for f64, whose epilogues are rare.
+  Type element = getElementTypeOrSelf(product);
   if (generic.getInputs()[at] != product || other == product ||
-      !maps[at].isIdentity() || !maps[2].isIdentity() ||
-      getElementTypeOrSelf(other) != getElementTypeOrSelf(product))
+      element.isF64() || !maps[at].isIdentity() || !maps[2].isIdentity() ||
+      getElementTypeOrSelf(other) != element)
     return std::nullopt;
   AffineMap map = maps[1 - at];
   unsigned loops = generic.getNumLoops();
@@ -305,7 +307,11 @@ static bool addToEpilogue(Operation *op, Value product,
     return false;
   ViewedValue viewed = lookThroughViews(addition->other);
   Value &place = addition->isBias ? plan.bias : plan.addend;
-  if (place || viewed.layout.offset != 0 || layout.offset != 0)
+  Operation *def = viewed.source.getDefiningOp();
+  bool isInMemory = !def || (!isViewOp(def) && !getMove(def) &&
+                             getComputeKind(def) != ComputeKind::Constant &&
+                             getComputeKind(def) != ComputeKind::Scalar);
+  if (place || !isInMemory || viewed.layout.offset != 0 || layout.offset != 0)
     return false;
   place = viewed.source;
   StridedLayout::Dim elements = viewed.layout.getFlattened();

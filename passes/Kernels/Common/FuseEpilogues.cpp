@@ -37,7 +37,8 @@ using namespace mlir::fsdp;
 // Analysis
 //===----------------------------------------------------------------------===//
 
-/// Whether @op has to be done before @loss, of which backward comes after.
+/// Whether @op stands before @loss, which all of backward comes after. (An op
+/// may stand there that backward alone needs: it moves nothing into forward.)
 static bool isForward(Operation *op, Operation *loss) {
   return !loss || op == loss || op->isBeforeInBlock(loss);
 }
@@ -57,18 +58,18 @@ static bool dependsOn(Operation *op, Operation *of) {
   return false;
 }
 
-/// Whether what @product's epilogue adds is in memory in any case: a vector,
-/// unless it is part of whoever reads it, and a matrix that the product depends
-/// on, which a kernel before it writes.
+/// Whether what @product's epilogue adds is in memory when it runs, whoever
+/// adds it: a parameter, a vector that no elementwise loop makes, which would
+/// else be part of its reader, and a matrix that the product depends on, which
+/// a kernel before it writes.
 static bool isInMemory(const EpilogueAddition &addition, Operation *product) {
   Operation *op = lookThroughViews(addition.other).source.getDefiningOp();
-  if (!op)
+  if (!op || isa<ViewOp>(op))
     return addition.isBias;
-  ComputeKind kind = getComputeKind(op);
-  if (kind == ComputeKind::Constant || kind == ComputeKind::Scalar ||
-      getMove(op))
-    return false;
-  return addition.isBias || dependsOn(product, op);
+  if (addition.isBias)
+    return getComputeKind(op) == ComputeKind::Reduction &&
+           op->isBeforeInBlock(product);
+  return dependsOn(product, op);
 }
 
 /// Whether the product of @plan has to wait for no other gather if it reads
@@ -95,7 +96,9 @@ static SmallVector<Operation *> getCandidates(const ContractionPlan &plan,
   SmallVector<Operation *> candidates;
   bool hasBias = false, hasAddend = false;
   Value value = plan.result;
-  while (plan.zeroInit && value.hasOneUse()) {
+  // PyTorch asks cuBLASLt for no epilogue of a vector, either.
+  bool isMatrix = plan.shape.m > 1 && plan.shape.n > 1 && plan.shape.k > 1;
+  while (plan.zeroInit && isMatrix && value.hasOneUse()) {
     Operation *reader = *value.user_begin();
     if (isReshape(reader)) {
       value = reader->getResult(0);

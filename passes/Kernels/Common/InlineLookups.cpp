@@ -45,17 +45,25 @@ constexpr int64_t kMostOperations = 64;
 // Analysis
 //===----------------------------------------------------------------------===//
 
+/// Whether @op rounds what a product computes, which then writes nothing else.
+static bool roundsProduct(linalg::GenericOp op) {
+  if (op.getInputs().size() != 1)
+    return false;
+  Operation *def = lookThroughReshapes(op.getInputs()[0]).getDefiningOp();
+  return def && isContraction(def) &&
+         op.getBody()
+             ->getTerminator()
+             ->getOperand(0)
+             .getDefiningOp<arith::TruncFOp>();
+}
+
 /// The elementwise op that computes @value, seen through reshapes; null where
-/// there is none, or where it reads a product's result: it may be what rounds
-/// that (fsdp-narrow-products), and the product then writes @value alone.
+/// there is none whose operands are in memory or computed by such ops.
 static linalg::GenericOp getProducer(Value value) {
   auto op = lookThroughReshapes(value).getDefiningOp<linalg::GenericOp>();
   if (!op || op->getNumResults() != 1 || !isPointwise(op) ||
       op.payloadUsesValueFromOperand(op.getDpsInitOperand(0)) ||
-      llvm::any_of(op.getInputs(), [](Value input) {
-        Operation *def = lookThroughReshapes(input).getDefiningOp();
-        return def && isContraction(def);
-      }))
+      roundsProduct(op))
     return {};
   return op;
 }

@@ -25,6 +25,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Elementwise.h"
@@ -124,6 +125,7 @@ private:
   }
   Value narrow(Value value, Location loc);
   Value getUnwidened(Value value);
+  Value copy(Value source, linalg::GenericOp op);
   void widen(Operation *narrowed, Operation *wide);
 
   FloatType type;
@@ -154,6 +156,20 @@ static bool isCopy(linalg::GenericOp op) {
              op.getBody()->getArgument(0);
 }
 
+/// What @op, which has one input, gives other places, of @source.
+Value Narrower::copy(Value source, linalg::GenericOp op) {
+  RankedTensorType narrowed = getNarrow(op->getResult(0));
+  Value empty =
+      tensor::EmptyOp::create(builder, op.getLoc(), narrowed.getShape(), type);
+  return linalg::GenericOp::create(
+             builder, op.getLoc(), narrowed, source, empty,
+             op.getIndexingMapsArray(), op.getIteratorTypesArray(),
+             [](OpBuilder &b, Location loc, ValueRange args) {
+               linalg::YieldOp::create(b, loc, args[0]);
+             })
+      .getResult(0);
+}
+
 /// A tensor of the narrow type whose widened elements are those of @value; null
 /// where there is none.
 Value Narrower::getUnwidened(Value value) {
@@ -177,16 +193,7 @@ Value Narrower::getUnwidened(Value value) {
       return source;
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(op);
-    RankedTensorType narrowed = getNarrow(value);
-    Value empty = tensor::EmptyOp::create(builder, op->getLoc(),
-                                          narrowed.getShape(), type);
-    return linalg::GenericOp::create(
-               builder, op->getLoc(), narrowed, source, empty,
-               generic.getIndexingMapsArray(), generic.getIteratorTypesArray(),
-               [](OpBuilder &b, Location loc, ValueRange args) {
-                 linalg::YieldOp::create(b, loc, args[0]);
-               })
-        .getResult(0);
+    return copy(source, generic);
   }
   if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp,
            tensor::ExtractSliceOp>(op))
@@ -201,7 +208,9 @@ Value Narrower::getUnwidened(Value value) {
   return mlir::clone(builder, op, getNarrow(value), operands)->getResult(0);
 }
 
-/// @value in elements of the type, at the insertion point.
+/// @value in elements of the type, at the insertion point. What is transposed,
+/// repeated or reshaped is rounded before: a product reads it so by strides,
+/// and products that read it otherwise share the rounded tensor.
 Value Narrower::narrow(Value value, Location loc) {
   if (getElementTypeOrSelf(value) == type)
     return value;
@@ -215,6 +224,15 @@ Value Narrower::narrow(Value value, Location loc) {
     Value zero = arith::ConstantOp::create(builder, loc,
                                            builder.getFloatAttr(type, 0.0));
     return linalg::FillOp::create(builder, loc, zero, empty).getResult(0);
+  }
+  Operation *op = value.getDefiningOp();
+  if (auto generic = dyn_cast_if_present<linalg::GenericOp>(op);
+      generic && isCopy(generic))
+    return copy(narrow(generic.getDpsInputOperand(0)->get(), loc), generic);
+  if (isReshape(op)) {
+    SmallVector<Value> operands(op->getOperands());
+    operands[0] = narrow(operands[0], loc);
+    return mlir::clone(builder, op, narrowed, operands)->getResult(0);
   }
   return createCast(builder, loc, value, narrowed);
 }

@@ -118,14 +118,16 @@ static bool isUnaligned(func::FuncOp kernel, unsigned index,
   Value arg = kernel.getArgument(index);
   int64_t bytes =
       cast<RankedTensorType>(arg.getType()).getElementTypeBitWidth() / 8;
-  auto isWrong = [&](int64_t leading) {
-    return leading * bytes % alignment != 0;
+  auto isWrong = [&](int64_t leading, int64_t rows) {
+    return rows > 1 && leading * bytes % alignment != 0;
   };
   const MatmulShape &shape = plan->shape;
+  int64_t rowsA = shape.transA ? shape.k : shape.m,
+          rowsB = shape.transB ? shape.n : shape.k;
   bool isResult = index + 1 == kernel.getNumArguments();
-  return (plan->sourceA == arg && isWrong(shape.lda)) ||
-         (plan->sourceB == arg && isWrong(shape.ldb)) ||
-         ((isResult || plan->addend == arg) && isWrong(shape.ldc));
+  return (plan->sourceA == arg && isWrong(shape.lda, rowsA)) ||
+         (plan->sourceB == arg && isWrong(shape.ldb, rowsB)) ||
+         ((isResult || plan->addend == arg) && isWrong(shape.ldc, shape.m));
 }
 
 /// Whether @kernel would have code with @arguments: still as a library's

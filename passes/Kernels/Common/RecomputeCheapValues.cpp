@@ -50,8 +50,8 @@ static int64_t getKernel(Operation *op) {
   return number ? number.getInt() : -1;
 }
 
-/// Whether a kernel may repeat @op for less than a load. What the epilogue of a
-/// product reads is in no memory.
+/// Whether a kernel may repeat @op for less than a load. An epilogue adds to
+/// what is in no memory.
 static bool isCheap(linalg::GenericOp op) {
   return op->getNumResults() == 1 && isPointwise(op) &&
          !op->hasAttr(names::kEpilogue) && getBodyCost(op) <= kCheapBody;
@@ -137,7 +137,7 @@ bool Recomputer::collectReaders(Value value, int64_t owner,
     int64_t kernel = generic ? getKernel(user) : -1;
     if (kernel == owner && kernel >= 0)
       continue;
-    if (kernel < 0 || !isLoopOp(user)) {
+    if (kernel < 0 || !isLoopOp(user) || user->hasAttr(names::kEpilogue)) {
       onlyLoops = false;
       continue;
     }
