@@ -256,3 +256,49 @@ fsdp.program @step(%x: tensor<64xbf16>, %y: tensor<64xbf16>) -> (tensor<64xf32>,
   } -> tensor<64xf32>
   fsdp.return %c, %t : tensor<64xf32>, tensor<64xbf16>
 }
+
+// -----
+
+// Kernel 2 widens the weight of @u itself, which kernel 4 reads behind it, and not that of @l, which would stay gathered
+// for it.
+
+#id = affine_map<(d0) -> (d0)>
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK:         %[[U:.*]] = fsdp.view {{.*}} : tensor<128xbf16> -> tensor<64xbf16>
+// CHECK:         %[[L:.*]] = fsdp.view {{.*}} : tensor<64xbf16> -> tensor<64xbf16>
+// CHECK:         %[[AGAIN:.*]] = linalg.generic {{.*}} ins(%[[U]] : tensor<64xbf16>) {{.*}}fsdp.kernel = 2
+// CHECK:         %[[WIDE:.*]] = linalg.generic {{.*}} ins(%[[L]] : tensor<64xbf16>) {{.*}}fsdp.kernel = 1
+// CHECK:         linalg.generic {{.*}} ins(%[[AGAIN]], %[[WIDE]] : tensor<64xf32>, tensor<64xf32>) {{.*}}fsdp.kernel = 2
+// CHECK-NOT:     fsdp.kernel = 0
+fsdp.program @step(%u: tensor<64xbf16>, %l: tensor<32xbf16>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %gu = fsdp.all_gather %u on @mesh["shard"] for forward : tensor<64xbf16> -> tensor<128xbf16>
+  %gl = fsdp.all_gather %l on @mesh["shard"] for forward : tensor<32xbf16> -> tensor<64xbf16>
+  %vu = fsdp.view %gu[0] : tensor<128xbf16> -> tensor<64xbf16>
+  %vu2 = fsdp.view %gu[64] : tensor<128xbf16> -> tensor<64xbf16>
+  %vl = fsdp.view %gl[0] : tensor<64xbf16> -> tensor<64xbf16>
+  %e = tensor.empty() : tensor<64xf32>
+  %wu = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%vu : tensor<64xbf16>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 0 : i64} {
+  ^bb0(%a: bf16, %o: f32):
+    %r = arith.extf %a : bf16 to f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %wl = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%vl : tensor<64xbf16>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 1 : i64} {
+  ^bb0(%a: bf16, %o: f32):
+    %r = arith.extf %a : bf16 to f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%wu, %wl : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 2 : i64} {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %r = arith.mulf %a, %b : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%vu2 : tensor<64xbf16>) outs(%e : tensor<64xf32>) attrs = {fsdp.kernel = 4 : i64} {
+  ^bb0(%a: bf16, %o: f32):
+    %r = arith.extf %a : bf16 to f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  fsdp.return %s, %t : tensor<64xf32>, tensor<64xf32>
+}

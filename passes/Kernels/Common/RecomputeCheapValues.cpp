@@ -93,6 +93,7 @@ private:
   llvm::SmallSetVector<Value, 8> getReads(int64_t kernel);
   bool isSaved(Value value);
   linalg::GenericOp getCheapProducer(Value value, int64_t kernel);
+  bool isReadBehind(Value unit, int64_t kernel);
   bool isWrittenLike(Operation *op);
   int64_t getReadCost(Value value, int64_t kernel, bool isRead);
   SmallVector<linalg::GenericOp> chooseRepeated(int64_t kernel);
@@ -104,6 +105,8 @@ private:
   llvm::DenseMap<Operation *, int64_t> order;
   /// The kernels of backward.
   llvm::DenseSet<int64_t> backward;
+  /// The place of the last op that reads a parameter of each unit.
+  llvm::DenseMap<Value, int64_t> lastReads;
   Operation *loss;
   /// The first number that no kernel has.
   int64_t next = 0;
@@ -112,7 +115,10 @@ private:
 } // namespace
 
 Recomputer::Recomputer(Block &block, Operation *loss) : loss(loss) {
-  for (auto [number, op] : llvm::enumerate(block))
+  for (auto [number, op] : llvm::enumerate(block)) {
+    for (Value read : getReadValues(&op))
+      if (Value unit = getUnitOf(lookThroughReshapes(read)))
+        lastReads[unit] = number;
     if (int64_t kernel = getKernel(&op); kernel >= 0) {
       order[&op] = number;
       kernels[kernel].push_back(&op);
@@ -120,6 +126,15 @@ Recomputer::Recomputer(Block &block, Operation *loss) : loss(loss) {
       if (loss && loss->isBeforeInBlock(&op))
         backward.insert(kernel);
     }
+  }
+}
+
+/// Whether a parameter of @unit is read at the place of @kernel, or behind it.
+bool Recomputer::isReadBehind(Value unit, int64_t kernel) {
+  int64_t place = 0;
+  for (Operation *op : kernels[kernel])
+    place = std::max(place, order.lookup(op));
+  return lastReads.lookup(unit) >= place;
 }
 
 /// The loop kernels other than `owner` that read `value`. False where something
@@ -206,15 +221,17 @@ bool Recomputer::isWrittenLike(Operation *op) {
 /// Bytes that are moved if @kernel reads @value: those of the value and, where
 /// loop kernels alone read it, the bytes that its own kernel writes, divided by
 /// the number of these readers. @isRead: whether @kernel reads it already. Else
-/// a parameter, an argument, a view, what forward does not save, and what its
-/// own kernel cannot write, cost kInfinite: @kernel must not begin to read
-/// them.
+/// it must not begin to read (kInfinite) an argument, a view, what forward does
+/// not save, what its own kernel cannot write, and a parameter of a unit that
+/// nothing reads behind @kernel, for which the unit would stay gathered.
 int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
   Operation *def = value.getDefiningOp();
   int64_t owner = def ? getKernel(def) : -1;
   if (!isRead) {
-    if (getUnitOf(value) || !def ||
-        (owner < 0 && !isa<CollectiveOpInterface>(def)))
+    if (Value unit = getUnitOf(value))
+      return isReadBehind(unit, kernel) ? getTensorBytes(value.getType())
+                                        : MinCut::kInfinite;
+    if (!def || (owner < 0 && !isa<CollectiveOpInterface>(def)))
       return MinCut::kInfinite;
     // What forward saves for backward is decided (fsdp-cut-saved-values).
     if (backward.contains(kernel) && !isSaved(value))
