@@ -298,3 +298,33 @@ fsdp.program @transposed(%w: tensor<64xf32> {fsdp.state = @w}, %x: tensor<4x8xf3
   %g = linalg.matmul ins(%ht, %y : tensor<8x4xf32>, tensor<4x8xf32>) outs(%initg : tensor<8x8xf32>) -> tensor<8x8xf32>
   fsdp.return %y, %g : tensor<4x8xf32>, tensor<8x8xf32>
 }
+
+// -----
+
+// Who reads a slice of a product's result, in another shape, widens that slice.
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 1>]
+fsdp.flat_param @root on @mesh shard ["shard"] replicate []
+    state f32 gather bf16 reduce f32 numel 64 [<"w", tensor<8x8xf32> at 0>] {trainable, unit = ""}
+fsdp.state @w parameter of @root : tensor<64xf32>
+
+// CHECK-LABEL: fsdp.program @sliced
+// CHECK:         %[[Y:.*]] = linalg.matmul ins({{.*}} : tensor<4x8xbf16>, tensor<8x8xbf16>)
+// CHECK-NOT:     tensor<4x8xf32>
+// CHECK:         %[[S:.*]] = tensor.extract_slice %{{.*}} : tensor<4x2x4xbf16> to tensor<4x1x4xbf16>
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}} : tensor<4x1x4xbf16>) outs(%{{.*}} : tensor<4x1x4xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.extf
+fsdp.program @sliced(%w: tensor<64xf32> {fsdp.state = @w}, %x: tensor<4x8xf32> {fsdp.input = {name = "x"}})
+    -> tensor<4x1x4xf32> attributes {product_type = bf16} {
+  %zero = arith.constant 0.0 : f32
+  %m = tensor.expand_shape %w [[0, 1]] output_shape [8, 8] : tensor<64xf32> into tensor<8x8xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = linalg.matmul ins(%x, %m : tensor<4x8xf32>, tensor<8x8xf32>) outs(%init : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %h = tensor.expand_shape %y [[0], [1, 2]] output_shape [4, 2, 4] : tensor<4x8xf32> into tensor<4x2x4xf32>
+  %s = tensor.extract_slice %h[0, 1, 0] [4, 1, 4] [1, 1, 1] : tensor<4x2x4xf32> to tensor<4x1x4xf32>
+  fsdp.return %s : tensor<4x1x4xf32>
+}

@@ -126,6 +126,7 @@ private:
   Value narrow(Value value, Location loc);
   Value getUnwidened(Value value);
   Value copy(Value source, linalg::GenericOp op);
+  void widen(Value narrowed, Value wide, Location loc);
   void widen(Operation *narrowed, Operation *wide);
 
   FloatType type;
@@ -237,13 +238,37 @@ Value Narrower::narrow(Value value, Location loc) {
   return createCast(builder, loc, value, narrowed);
 }
 
+/// Gives readers of @wide what @narrowed is, widened. Slices and reshapes
+/// become those of @narrowed, and are widened themselves: no kernel writes all
+/// of it in the wide type for a reader of a slice.
+void Narrower::widen(Value narrowed, Value wide, Location loc) {
+  OpBuilder::InsertionGuard guard(builder);
+  for (Operation *user : llvm::make_early_inc_range(wide.getUsers())) {
+    if (!isViewOp(user))
+      continue;
+    builder.setInsertionPoint(user);
+    SmallVector<Value> operands(user->getOperands());
+    operands[0] = narrowed;
+    Value view =
+        mlir::clone(builder, user, getNarrow(user->getResult(0)), operands)
+            ->getResult(0);
+    widen(view, user->getResult(0), user->getLoc());
+    user->erase();
+  }
+  if (wide.use_empty())
+    return;
+  builder.setInsertionPointAfterValue(narrowed);
+  wide.replaceAllUsesWith(createCast(builder, loc, narrowed,
+                                     cast<RankedTensorType>(wide.getType())));
+}
+
 /// Gives readers of @wide's results those of @narrowed.
 void Narrower::widen(Operation *narrowed, Operation *wide) {
-  for (auto [from, to] :
-       llvm::zip(narrowed->getResults(), wide->getResults())) {
-    to.replaceAllUsesWith(createCast(builder, wide->getLoc(), from,
-                                     cast<RankedTensorType>(to.getType())));
-  }
+  for (auto [from, to] : llvm::zip(narrowed->getResults(), wide->getResults()))
+    if (from.getType() == to.getType())
+      to.replaceAllUsesWith(from);
+    else
+      widen(from, to, wide->getLoc());
   wide->erase();
 }
 
