@@ -7,6 +7,8 @@
 
 #include "fsdp/Target/CUDA/CudaTarget.h"
 
+#include "fsdp-rt/dependent-launch.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -15,8 +17,8 @@ using namespace mlir::fsdp;
 
 /// A block computes what is too little to be worth a second launch, which takes
 /// as long as some rounds of its threads. A large card has 132 to 148
-/// multiprocessors of 2048 threads: a quarter of these, of which each sums a few
-/// columns, have enough loads under way.
+/// multiprocessors of 2048 threads: a quarter of these, of which each sums a
+/// few columns, have enough loads under way.
 KernelLimits CudaTarget::getKernelLimits() const {
   return {getCpuKernelLimits().minItems, /*smallWork=*/4096,
           /*sumItems=*/65536};
@@ -72,8 +74,10 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
   const std::string tool = ptxas.empty() ? findNvJitLink() : ptxas;
   std::string why = "neither ptxas nor libnvJitLink was found";
   if (!tool.empty()) {
-    auto cubin = ptxas.empty() ? linkPtx(tool, *ptx, kCubinProcessor)
-                               : assemblePtx(tool, *ptx, kCubinProcessor);
+    static_assert(kCubinCapability >= ::fsdp::rt::dependentLaunchCapability);
+    const std::string text = ::fsdp::rt::withDependentLaunch(*ptx);
+    auto cubin = ptxas.empty() ? linkPtx(tool, text, kCubinProcessor)
+                               : assemblePtx(tool, text, kCubinProcessor);
     if (cubin) {
       define(module, kCubinGlobal, *cubin);
       note += ("machine code for " + kCubinProcessor + " by " + tool).str();
@@ -87,6 +91,6 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
 }
 
 llvm::Expected<std::unique_ptr<Target>>
-fsdp::createCudaTarget(const TargetOptions &options) {
+mlir::fsdp::createCudaTarget(const TargetOptions &options) {
   return std::make_unique<CudaTarget>(options.tf32);
 }
