@@ -14,7 +14,7 @@
 #   parity       losses and norms beside PyTorch's
 #   memory       the runtime's account and nvidia-smi's beside the plan
 #   speed-gpt2, speed-llama   time and memory of a step beside PyTorch's, eager and compiled
-#   graph        runs with CUDA graphs and without, bit for bit
+#   graph        runs with CUDA graphs and dependent launch, and without, bit for bit; their times
 #   sanitizer    compute-sanitizer's four tools, where it is installed
 #
 # A part is FOLDER/gpu/PART.sh (speed.sh for both models): `pack` runs here, `run` there. What the emulated driver is to
