@@ -7,6 +7,8 @@
 
 #include "fsdp/Driver/StepTargets.h"
 
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
 using namespace mlir;
 using namespace mlir::fsdp;
 
@@ -25,11 +27,16 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
 
 SmallVector<Stage> fsdp::getKernelCodeStages(const StepTargets &targets) {
   SmallVector<Stage> stages;
-  for (const std::unique_ptr<Target> &target : targets)
-    stages.push_back({"code for kernels",
-                      [&target = *target](OpPassManager &pm) {
-                        target.buildKernelPipeline(pm);
-                      },
-                      {{"fsdp-vectorize-kernels", false, true}}});
+  for (const std::unique_ptr<Target> &target : targets) {
+    Stage stage{"code for kernels",
+                [&target = *target](OpPassManager &pm) {
+                  target.buildKernelPipeline(pm);
+                },
+                {{"fsdp-vectorize-kernels", false, true}}};
+    if (target->getKind() == kCudaTarget)
+      stage.remarking = {{"fsdp-emit-cuda-attention", true, false},
+                         {"fsdp-emit-cuda-kernels", true, true}};
+    stages.push_back(std::move(stage));
+  }
   return stages;
 }

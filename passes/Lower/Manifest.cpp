@@ -127,6 +127,15 @@ json::Object ManifestWriter::getTraced(DictionaryAttr traced) {
       {"constants", std::move(constants)}};
 }
 
+/// Whose table decided shapes of kernels.
+static json::Object getTuning(DictionaryAttr tuned) {
+  json::Object tuning;
+  for (NamedAttribute entry : tuned)
+    if (auto text = dyn_cast<StringAttr>(entry.getValue()))
+      tuning[entry.getName().getValue()] = text.getValue();
+  return tuning;
+}
+
 /// Optimizer states of one flat parameter; those with one element are common to
 /// all.
 json::Array ManifestWriter::getStates(FlatParamOp flat) {
@@ -519,6 +528,8 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["reduce_dtype"] = getDtypeName(reduce.getValue());
   if (hasProductsInTF32())
     manifest["products"] = json::Object{{kCudaTarget, "tf32"}};
+  if (auto tuned = module->getAttrOfType<DictionaryAttr>(names::kTunedFor))
+    manifest["tuning"] = getTuning(tuned);
   if (hasTarget(kCudaTarget))
     manifest["reduction_bytes"] = toJson(getReceivedBytes(module));
   if (json::Object nccl = getNcclSettings(); !nccl.empty())

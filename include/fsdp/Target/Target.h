@@ -47,6 +47,8 @@ struct TargetOptions {
   /// Whether devices may round factors of f32 products to TF32. Processors do
   /// not.
   bool tf32 = false;
+  /// A file of format fsdp-tuning/1 for CUDA devices; empty: none.
+  std::string tuning;
 };
 
 /// The targets of a list such as "cpu", in its order. Refuses others with those

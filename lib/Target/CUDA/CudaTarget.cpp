@@ -27,6 +27,7 @@ KernelLimits CudaTarget::getKernelLimits() const {
 void CudaTarget::buildKernelPipeline(OpPassManager &pm) const {
   CudaKernelOptions options;
   options.tf32 = tf32;
+  options.tuning = tuning;
   buildCudaKernelPipeline(pm, options);
 }
 
@@ -92,5 +93,5 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
 
 llvm::Expected<std::unique_ptr<Target>>
 mlir::fsdp::createCudaTarget(const TargetOptions &options) {
-  return std::make_unique<CudaTarget>(options.tf32);
+  return std::make_unique<CudaTarget>(options.tf32, options.tuning);
 }

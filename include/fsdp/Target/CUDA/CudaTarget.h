@@ -15,8 +15,10 @@ namespace mlir::fsdp {
 
 class CudaTarget final : public Target {
 public:
-  /// `tf32`: whether products of f32 may round their factors.
-  explicit CudaTarget(bool tf32) : tf32(tf32) {}
+  /// `tf32`: whether products of f32 may round their factors. `tuning`: a file
+  /// of shapes, or empty.
+  CudaTarget(bool tf32, std::string tuning)
+      : tf32(tf32), tuning(std::move(tuning)) {}
   StringRef getKind() const override { return kCudaTarget; }
   KernelLimits getKernelLimits() const override;
   void buildKernelPipeline(OpPassManager &pm) const override;
@@ -29,7 +31,7 @@ public:
 
 private:
   bool tf32;
-  std::string note;
+  std::string tuning, note;
 };
 
 llvm::Expected<std::unique_ptr<Target>>
