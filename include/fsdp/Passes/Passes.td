@@ -313,20 +313,6 @@ def CountFlops : Pass<"fsdp-count-flops", "::mlir::fsdp::ProgramOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
-def TuneKernels : Pass<"fsdp-tune-kernels", "::mlir::ModuleOp"> {
-  let summary = "Gives kernels the shapes that a table says are fast";
-  let description = [{
-    Writes `fsdp.tuning` on kernel functions for which the file `table`
-    (fsdp-tuning/1, docs/cuda.md) has a row: of attentions the rows and columns
-    of a tile, of kernels that reduce the threads of a row and of a block of
-    columns. fsdp-emit-cuda-attention and fsdp-emit-cuda-kernels apply it. The
-    module says whose table it was (`fsdp.tuned_for`).
-  }];
-  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
-  let options = [Option<"table", "table", "std::string", /*default=*/"",
-                        "file of format fsdp-tuning/1">];
-}
-
 def CutSavedValues : Pass<"fsdp-cut-saved-values", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets backward compute cheap values of forward again";
   let description = [{
