@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/Manifest.h"
+
 #include "ManifestValues.h"
+#include "fsdp-rt/dependent-launch.h"
 #include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
@@ -530,8 +532,11 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["products"] = json::Object{{kCudaTarget, "tf32"}};
   if (auto tuned = module->getAttrOfType<DictionaryAttr>(names::kTunedFor))
     manifest["tuning"] = getTuning(tuned);
-  if (hasTarget(kCudaTarget))
+  if (hasTarget(kCudaTarget)) {
+    manifest["dependent_launch"] =
+        "sm_" + std::to_string(::fsdp::rt::dependentLaunchCapability);
     manifest["reduction_bytes"] = toJson(getReceivedBytes(module));
+  }
   if (json::Object nccl = getNcclSettings(); !nccl.empty())
     manifest["nccl"] = std::move(nccl);
   std::string result;
@@ -539,14 +544,14 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
   return result;
 }
 
-std::string fsdp::createManifest(ModuleOp module,
-                                 ArrayRef<sched::StepProgram> programs,
-                                 const ManifestOptions &options) {
+std::string mlir::fsdp::createManifest(ModuleOp module,
+                                       ArrayRef<sched::StepProgram> programs,
+                                       const ManifestOptions &options) {
   return ManifestWriter(module, options).write(programs);
 }
 
-FailureOr<std::string> fsdp::createManifest(ModuleOp module,
-                                            const ManifestOptions &options) {
+FailureOr<std::string>
+mlir::fsdp::createManifest(ModuleOp module, const ManifestOptions &options) {
   std::vector<sched::StepProgram> programs;
   for (auto program : module.getOps<ProgramOp>()) {
     FailureOr<sched::StepProgram> extracted = extractCertifiedProgram(program);

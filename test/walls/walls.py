@@ -164,7 +164,7 @@ ROOMS = [
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ABI, CODES, TILES, SCHEDULE, ARENA, CONTRACT, STEP, PASSES,
+         [DIALECT, ABI, CODES, TILES, DEPENDENT, SCHEDULE, ARENA, CONTRACT, STEP, PASSES,
           BESIDE],
          COST),
     # This looks at everything and changes nothing.
