@@ -14,19 +14,20 @@
 #   parity       losses and norms beside PyTorch's
 #   memory       the runtime's account and nvidia-smi's beside the plan
 #   speed-gpt2, speed-llama   time and memory of a step beside PyTorch's, eager and compiled
-#   graph        runs with CUDA graphs and without, bit for bit
+#   graph        runs with CUDA graphs and dependent launch, and without, bit for bit; their times
+#   tune         the shapes of attentions and reductions that are fastest, as a table for fsdp-compile --tuning
 #   sanitizer    compute-sanitizer's four tools, where it is installed
 #
 # A part is FOLDER/gpu/PART.sh (speed.sh for both models): `pack` runs here, `run` there. What the emulated driver is to
-# run, it runs there as well. Packing needs fsdp-compile and the emulator (FSDP_BIN, default build/bin), and for kernels
-# and speed a Python with torch and transformers (PYTHON, default python3). Parameters come from --init there, but those
+# run, it runs there as well. Packing needs fsdp-compile and the emulator (FSDP_BIN, default build/bin), and for kernels,
+# speed and tune a Python with torch and transformers (PYTHON, default python3). Parameters come from --init there, but those
 # that PyTorch's losses are of. To try it without a GPU, with fewer fixtures (here and there) and steps:
 #   FSDP_CUDA_LIBS=FOLDER/emulator FSDP_EMULATOR_CAPABILITY=8.0 FSDP_GPU_FIXTURES="gpt2 mixed" FSDP_GPU_LIMIT=600 \
 #     FSDP_GPU_TORCH=cpu FSDP_GPU_STEPS=8 FOLDER/gpu.sh
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 limit=${FSDP_GPU_LIMIT:-180}
-all=(facts words kernels ranks parity memory speed-gpt2 speed-llama graph sanitizer)
+all=(facts words kernels ranks parity memory speed-gpt2 speed-llama graph tune sanitizer)
 export here
 
 packs=

@@ -187,6 +187,8 @@ void fsdp::buildArenaPipeline(OpPassManager &pm, bool guard) {
 void fsdp::buildCudaKernelPipeline(OpPassManager &pm,
                                    const CudaKernelOptions &options) {
   pm.addPass(createMatchMatmuls({options.tf32}));
+  if (!options.tuning.empty())
+    pm.addPass(createTuneKernels({options.tuning}));
   pm.addPass(createEmitCudaAttention());
   // Products that no BLAS takes.
   pm.addPass(createWidenAccumulators());

@@ -8,6 +8,7 @@
 #include "fsdp/Driver/Compiler.h"
 #include "MakeCompileReport.h"
 #include "StepChoices.h"
+#include "fsdp/Cost/TuningTable.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Driver/StepCommandLine.h"
 #include "fsdp/Driver/StepTargets.h"
@@ -48,6 +49,7 @@ private:
   llvm::Error writeReport();
   llvm::Error openOutput();
   llvm::Error readSchedule();
+  llvm::Error checkTuning() const;
   llvm::Error writePtx();
   llvm::Error writeProgram(const TargetCpu &cpu);
 
@@ -296,9 +298,26 @@ static Stage getLowerStage(const StepTargets &targets) {
           }};
 }
 
+/// A table is of one card: what is fast there need not be elsewhere.
+llvm::Error Compiler::checkTuning() const {
+  if (options.tuning.empty())
+    return llvm::Error::success();
+  auto table = TuningTable::load(options.tuning);
+  if (!table)
+    return table.takeError();
+  if (!schedule)
+    return llvm::Error::success();
+  const std::string &device = schedule->getCluster().device.name;
+  if (table->device == device)
+    return llvm::Error::success();
+  return llvm::createStringError(
+      "--tuning: expected a table of the cluster's device, " + device +
+      ", got one of " + table->device);
+}
+
 llvm::Error Compiler::createTargets() {
-  auto created =
-      fsdp::createTargets(options.targets, {options.march, options.tf32});
+  auto created = fsdp::createTargets(
+      options.targets, {options.march, options.tf32, options.tuning});
   if (!created)
     return created.takeError();
   targets = std::move(*created);
@@ -379,6 +398,8 @@ llvm::Error Compiler::run() {
   if (llvm::Error error = createTargets())
     return error;
   if (llvm::Error error = readSchedule())
+    return error;
+  if (llvm::Error error = checkTuning())
     return error;
   SmallVector<RemarkingPass> remarking;
   for (const Stage &stage : getStages())

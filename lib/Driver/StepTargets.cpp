@@ -7,6 +7,8 @@
 
 #include "fsdp/Driver/StepTargets.h"
 
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
 using namespace mlir;
 using namespace mlir::fsdp;
 
@@ -27,11 +29,13 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
 
 SmallVector<Stage> fsdp::getKernelCodeStages(const StepTargets &targets) {
   SmallVector<Stage> stages;
-  for (const std::unique_ptr<Target> &target : targets)
-    stages.push_back({"code for kernels",
-                      [&target = *target](OpPassManager &pm) {
-                        target.buildKernelPipeline(pm);
-                      },
-                      {{target->getLoopPass(), false, true}}});
+  for (const std::unique_ptr<Target> &target : targets) {
+    Stage stage{"code for kernels", [&target = *target](OpPassManager &pm) {
+                  target.buildKernelPipeline(pm);
+                }};
+    for (auto [pass, passed, missed] : target->getKernelRemarks())
+      stage.remarking.push_back({pass, passed, missed});
+    stages.push_back(std::move(stage));
+  }
   return stages;
 }

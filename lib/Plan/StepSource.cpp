@@ -54,7 +54,8 @@ describeUnfused(ArrayRef<LoggedRemark> remarks) {
 llvm::Expected<StepTargets> fsdp::createTargets(const PlanOptions &options) {
   if (options.targets.empty())
     return StepTargets();
-  return createTargets(options.targets, {/*march=*/"native"});
+  return createTargets(options.targets, {/*march=*/"native", /*tf32=*/false,
+                                         /*tuning=*/""});
 }
 
 llvm::Error StepSource::read() {

@@ -54,9 +54,12 @@ fsdp::createTargets(StringRef kinds, const TargetOptions &options) {
       return target.takeError();
     targets.push_back(std::move(*target));
   }
-  if (options.tf32 && !llvm::is_contained(names, kCudaTarget))
-    return llvm::createStringError("--tf32: expected cuda among the targets "
-                                   "(--target), got " +
-                                   kinds);
+  for (auto [isGiven, option] : {std::pair(options.tf32, "--tf32"),
+                                 {!options.tuning.empty(), "--tuning"}})
+    if (isGiven && !llvm::is_contained(names, kCudaTarget))
+      return llvm::createStringError(option +
+                                     (": expected cuda among the targets "
+                                      "(--target), got " +
+                                      kinds));
   return targets;
 }

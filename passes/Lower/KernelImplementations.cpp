@@ -112,6 +112,7 @@ FlatSymbolRefAttr KernelImplementations::getImage() {
   descriptor.set("capability", kPtxCapability);
   descriptor.set("cubin", declare(kCubinGlobal));
   descriptor.set("cubin_capability", kCubinCapability);
+  descriptor.set("grid_waits", 1);
   return image = descriptors.createDescriptor(descriptor);
 }
 

@@ -6,7 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/Manifest.h"
+
 #include "ManifestValues.h"
+#include "fsdp-rt/dependent-launch.h"
 #include "fsdp/ABI/Dtype.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
@@ -125,6 +127,15 @@ json::Object ManifestWriter::getTraced(DictionaryAttr traced) {
       {"step", traced.getAs<StringAttr>("step").getValue()},
       {"optimizer", traced.getAs<StringAttr>("optimizer").getValue()},
       {"constants", std::move(constants)}};
+}
+
+/// Whose table decided shapes of kernels.
+static json::Object getTuning(DictionaryAttr tuned) {
+  json::Object tuning;
+  for (NamedAttribute entry : tuned)
+    if (auto text = dyn_cast<StringAttr>(entry.getValue()))
+      tuning[entry.getName().getValue()] = text.getValue();
+  return tuning;
 }
 
 /// Optimizer states of one flat parameter; those with one element are common to
@@ -519,8 +530,13 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["reduce_dtype"] = getDtypeName(reduce.getValue());
   if (hasProductsInTF32())
     manifest["products"] = json::Object{{kCudaTarget, "tf32"}};
-  if (hasTarget(kCudaTarget))
+  if (auto tuned = module->getAttrOfType<DictionaryAttr>(names::kTunedFor))
+    manifest["tuning"] = getTuning(tuned);
+  if (hasTarget(kCudaTarget)) {
+    manifest["dependent_launch"] =
+        "sm_" + std::to_string(::fsdp::rt::dependentLaunchCapability);
     manifest["reduction_bytes"] = toJson(getReceivedBytes(module));
+  }
   if (json::Object nccl = getNcclSettings(); !nccl.empty())
     manifest["nccl"] = std::move(nccl);
   std::string result;
@@ -528,14 +544,14 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
   return result;
 }
 
-std::string fsdp::createManifest(ModuleOp module,
-                                 ArrayRef<sched::StepProgram> programs,
-                                 const ManifestOptions &options) {
+std::string mlir::fsdp::createManifest(ModuleOp module,
+                                       ArrayRef<sched::StepProgram> programs,
+                                       const ManifestOptions &options) {
   return ManifestWriter(module, options).write(programs);
 }
 
-FailureOr<std::string> fsdp::createManifest(ModuleOp module,
-                                            const ManifestOptions &options) {
+FailureOr<std::string>
+mlir::fsdp::createManifest(ModuleOp module, const ManifestOptions &options) {
   std::vector<sched::StepProgram> programs;
   for (auto program : module.getOps<ProgramOp>()) {
     FailureOr<sched::StepProgram> extracted = extractCertifiedProgram(program);

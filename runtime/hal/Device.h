@@ -102,8 +102,9 @@ struct DeviceFacts {
     int64_t bytes;
   };
   std::vector<Memory> memory;
-  /// For the user to read: what happened when programs were loaded.
-  std::vector<std::string> notes;
+  /// For the user to read: what it decided, and what happened when programs
+  /// were loaded that may surprise.
+  std::vector<std::string> remarks, notes;
 
   int64_t memoryBytes() const {
     int64_t bytes = 0;

@@ -253,6 +253,11 @@ std::vector<OptionSpec> makeTable() {
        "whether each program is one CUDA graph, and not issued call by call; "
        "default: auto, on but under CUDA_LAUNCH_BLOCKING=1",
        setOfDevice("graph")},
+      {"--dependent-launch", "auto|off|on",
+       "whether a kernel may begin before the one before it has ended, and "
+       "wait for it (programmatic dependent launch); default: auto, on GPUs of "
+       "sm_90 and later",
+       setOfDevice("dependent-launch")},
       {"--channel", "nccl|host",
        "what carries the bytes that ranks of CUDA devices exchange: NCCL, or "
        "the host's memory, slowly, where ranks share a GPU; default: nccl",

@@ -23,6 +23,7 @@
 //   --queue-threads the ranks agree on it when they start
 //   --channel       the devices compare it, as they do --reduction
 //   --graph         how a rank gives its device the same work
+//   --dependent-launch   likewise
 //   --cast-params   without it a file of another type is refused, not read
 //                   otherwise
 //   --device        compared where it is known what runs the program

@@ -156,6 +156,7 @@ Status Trainer::prepare() {
   reports_.setDevice(facts);
   if (std::string memory = describeMemory(facts); !memory.empty())
     remarks.push_back(memory);
+  remarks.insert(remarks.end(), facts.remarks.begin(), facts.remarks.end());
   if (std::string unreserved =
           findUnreserved(facts, manifest_.arenaBytes, manifest_.reservedBytes);
       !unreserved.empty())

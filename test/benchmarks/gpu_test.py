@@ -34,14 +34,15 @@ def write_checkpoint(folder, **tensors):
 class Parts(unittest.TestCase):
     """What runs is one packed folder; tests that damage it work on a copy."""
 
-    PACKED = ("facts", "words", "ranks", "parity", "memory", "graph", "sanitizer")
+    PACKED = ("facts", "words", "ranks", "parity", "memory", "graph", "tune", "sanitizer")
 
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory(prefix="fsdp-gpu-")
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name) / "packed"
-        cls.environment = {**os.environ, "FSDP_GPU_FIXTURES": "mixed resnet", "FSDP_EMULATOR_CAPABILITY": "8.0",
+        cls.environment = {**os.environ, "FSDP_GPU_FIXTURES": "mixed resnet", "FSDP_GPU_STEPS": "2",
+                           "FSDP_GPU_TUNED": "gpt2-head64-bf16", "FSDP_EMULATOR_CAPABILITY": "8.0",
                            "FSDP_EMULATOR_DEVICES": "1", "FSDP_CUDA_LIBS": str(cls.folder / "emulator"),
                            "PYTHONDONTWRITEBYTECODE": "1"}
         # A sanitizer of this machine's would look for a card.
@@ -69,6 +70,28 @@ class Parts(unittest.TestCase):
                          [f"{part}: {'skipped' if part == 'sanitizer' else 'ok'}" for part in self.PACKED])
         for part in self.PACKED:
             self.assertTrue((self.folder / "log" / f"{part}.log").exists())
+
+    def test_a_table(self):
+        """What the part writes is what the compiler takes, for the card that it names."""
+        folder = self.copy()
+        status, said = self.run_parts(folder, "tune")
+        self.assertEqual(status, 0, said)
+        table = folder / "log" / "tuning.json"
+        self.assertEqual(json.loads(table.read_text())["device"], "Emulated sm_80")
+        binaries = pathlib.Path(os.environ.get("FSDP_BIN", SCRIPT.parents[1] / "build" / "bin"))
+        command = [binaries / "fsdp-compile", SCRIPT.parents[1] / "test" / "fixtures" / "gpt2-head64-bf16" / "model.mlir",
+                   "--target", "cuda", "--tuning", table, "-o", folder / "tuned"]
+        self.assertEqual(subprocess.run(command, capture_output=True).returncode, 0)
+        other = subprocess.run([*command, "--cluster", "h100-sxm"], capture_output=True, text=True)
+        self.assertIn("expected a table of the cluster's device, H100-SXM5-80GB, got one of Emulated sm_80", other.stderr)
+
+    def test_a_candidate_that_fails(self):
+        folder = self.copy()
+        (folder / "programs" / "tune-gpt2-head64-bf16-0.so").write_bytes(b"nothing")
+        status, said = self.run_parts(folder, "tune")
+        self.assertEqual(status, 1)
+        self.assertIn("FAILED: gpt2-head64-bf16, each candidate (exit 1)", said)
+        self.assertIn("expected a profile of the shapes that the compiler chooses, got none", said)
 
     def check_failure(self, folder, part, *lines, **environment):
         """The first of two fixtures fails, the second does not; neither hides the other, nor does a later part."""

@@ -82,13 +82,13 @@ TEST(CudaErrors, MemoryThatIsTooSmall) {
 }
 
 TEST(CudaErrors, ImagesThatDoNotLoad) {
-  fsdp_rt_cuda_image_desc broken = {"this is no PTX", 80, nullptr, 0};
+  fsdp_rt_cuda_image_desc broken = {"this is no PTX", 80, nullptr, 0, 0};
   std::string message =
       failureOf(CudaLaunch("broken", {{"add", 1, 1}}, {}, &broken));
   EXPECT_HAS(message, "launch 'broken': cannot load code on CUDA device 0 (");
   EXPECT_HAS(message, "cuModuleLoadDataEx: ");
   EXPECT_HAS(message, "; its log: ");
-  fsdp_rt_cuda_image_desc later = {testKernels().ptx, 1000, nullptr, 0};
+  fsdp_rt_cuda_image_desc later = {testKernels().ptx, 1000, nullptr, 0, 0};
   EXPECT_HAS(failureOf(CudaLaunch("later", {{"add", 1, 1}}, {}, &later)),
              "launch 'later': expected a CUDA device of sm_1000 or later, got "
              "sm_");
@@ -105,8 +105,9 @@ TEST(CudaErrors, MachineCodeThatIsOfNoUse) {
     auto context = rt::CudaContext::create(**driver, 0);
     const int own = (*context)->capability();
     const std::string processor = "sm_" + std::to_string(own);
-    fsdp_rt_cuda_image_desc refused = {testKernels().ptx, 80, "no code", own};
-    fsdp_rt_cuda_image_desc other = {testKernels().ptx, 80, "no code", 70};
+    fsdp_rt_cuda_image_desc refused = {testKernels().ptx, 80, "no code", own,
+                                       0};
+    fsdp_rt_cuda_image_desc other = {testKernels().ptx, 80, "no code", 70, 0};
     CudaLaunch first("first", {{"add", 1, 1}}, {0, 4, 8}, &refused);
     CudaLaunch second("second", {{"add", 1, 1}}, {0, 4, 8}, &other);
     for (int run = 0; run < 2; ++run)
@@ -220,11 +221,15 @@ TEST(CudaErrors, VariablesOfNccl) {
 
 TEST(CudaErrors, SettingsAndTargets) {
   EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("blas", "auto")),
-             "expected a setting of CUDA devices, channel, graph or reduction");
+             "expected a setting of CUDA devices, channel, dependent-launch, "
+             "graph or reduction");
   EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("graph", "maybe")),
              "expected auto, off or on, got 'maybe'");
   for (const char *value : {"auto", "off", "on"})
-    EXPECT_CUDA_OK(rt::cudaDevice.checkSetting("graph", value));
+    for (const char *name : {"graph", "dependent-launch"})
+      EXPECT_CUDA_OK(rt::cudaDevice.checkSetting(name, value));
+  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("dependent-launch", "yes")),
+             "expected auto, off or on, got 'yes'");
   EXPECT_HAS(messageOf(rt::cudaDevice.checkHost("sapphirerapids", {})),
              "expected a program compiled for CUDA devices of sm_N, got "
              "'sapphirerapids'");

@@ -20,7 +20,7 @@ using rt::Status;
 
 const fsdp_rt_cuda_image_desc &testKernels() {
   static const fsdp_rt_cuda_image_desc image = {testKernelText(), 80, nullptr,
-                                                0};
+                                                0, 0};
   return image;
 }
 

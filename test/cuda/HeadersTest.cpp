@@ -137,6 +137,8 @@ static_assert(cu::eventDefault == CU_EVENT_DEFAULT);
 static_assert(cu::eventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(cu::hostPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(cu::captureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(cu::launchProgrammaticStreamSerialization ==
+              CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 static_assert(cu::jitErrorLog == CU_JIT_ERROR_LOG_BUFFER);
 static_assert(cu::jitErrorLogBytes == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 static_assert(cu::allocationPinned == CU_MEM_ALLOCATION_TYPE_PINNED);
@@ -149,6 +151,18 @@ static_assert(offsetof(cu::AllocationProperties, location) ==
               offsetof(CUmemAllocationProp, location));
 static_assert(offsetof(cu::AllocationProperties, flags) ==
               offsetof(CUmemAllocationProp, allocFlags));
+static_assert(sizeof(cu::LaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(cu::LaunchAttribute, value) ==
+              offsetof(CUlaunchAttribute, value));
+static_assert(sizeof(cu::LaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(cu::LaunchConfig, sharedBytes) ==
+              offsetof(CUlaunchConfig, sharedMemBytes));
+static_assert(offsetof(cu::LaunchConfig, stream) ==
+              offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(cu::LaunchConfig, attributes) ==
+              offsetof(CUlaunchConfig, attrs));
+static_assert(offsetof(cu::LaunchConfig, attributeCount) ==
+              offsetof(CUlaunchConfig, numAttrs));
 static_assert(sizeof(cu::Access) == sizeof(CUmemAccessDesc));
 static_assert(offsetof(cu::Access, flags) == offsetof(CUmemAccessDesc, flags));
 static_assert(sizeof(cu::Location) == sizeof(CUmemLocation));

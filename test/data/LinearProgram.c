@@ -169,7 +169,7 @@ static void update(char *const *operands, char *scratch, int64_t begin,
 static int32_t launch(fsdp_rt_context *ctx, const char *name,
                       fsdp_rt_kernel_fn kernel, const int64_t *operands,
                       int64_t count) {
-  static const fsdp_rt_cuda_image_desc image = {linear_ptx, 80, NULL, 0};
+  static const fsdp_rt_cuda_image_desc image = {linear_ptx, 80, NULL, 0, 0};
   static _Thread_local struct {
     fsdp_rt_cpu_kernel_desc code;
     fsdp_rt_cuda_kernel_desc cuda_kernel;

@@ -71,22 +71,22 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
   }
 }
 
-TEST(Abi, LayoutOfVersionElevenStays) {
+TEST(Abi, LayoutStaysWithTheVersion) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 11);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 13);
   EXPECT_EQ(sizeof(fsdp_rt_artifact), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest_digest), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_program), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_program, run), 8u);
   EXPECT_EQ(offsetof(fsdp_rt_program, certificate), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_kernel_desc), 32u);
-  EXPECT_EQ(sizeof(fsdp_rt_cuda_image_desc), 32u);
+  EXPECT_EQ(sizeof(fsdp_rt_cuda_image_desc), 40u);
   EXPECT_EQ(sizeof(fsdp_rt_cuda_kernel_desc), 40u);
   EXPECT_EQ(sizeof(fsdp_rt_cuda_code_desc), 24u);
   EXPECT_EQ(offsetof(fsdp_rt_cuda_kernel_desc, grid), 16u);
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 56u);
-  EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 256u);
+  EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 280u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_attention_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 160u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 48u);

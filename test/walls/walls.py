@@ -49,6 +49,7 @@ ABI = r"fsdp/ABI/"
 CODES = r"fsdp-rt/abi\.h"
 ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
 # What a tile function is, to those who write and who call it.
+DEPENDENT = r"fsdp-rt/dependent-launch\.h"
 TILES = r"fsdp-rt/cpu-attention\.h"
 # What a thread takes, to those who leave room and who start them.
 MEMORY = r"fsdp-rt/(memory|reductions)\.h"
@@ -163,7 +164,7 @@ ROOMS = [
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ABI, CODES, TILES, SCHEDULE, ARENA, CONTRACT, STEP, PASSES,
+         [DIALECT, ABI, CODES, TILES, DEPENDENT, SCHEDULE, ARENA, CONTRACT, STEP, PASSES,
           BESIDE],
          COST),
     # This looks at everything and changes nothing.
@@ -179,7 +180,8 @@ ROOMS = [
     Room("lib/Tool", [TOOL, BESIDE], CODE),
     Room("include/fsdp/Tool", [TOOL], CODE),
     Room("lib/Target",
-         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET, BESIDE],
+         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET,
+          DEPENDENT, BESIDE],
          COST),
     Room("include/fsdp/Target",
          [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET], COST),

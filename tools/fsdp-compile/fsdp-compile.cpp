@@ -36,6 +36,11 @@ static cl::opt<bool>
          cl::desc("Let CUDA devices round factors of f32 products to TF32, "
                   "whose products are several times as fast"),
          cl::cat(category));
+static cl::opt<std::string> tuning(
+    "tuning", cl::value_desc("file.json"),
+    cl::desc("Give kernels for CUDA devices the shapes that this table of a "
+             "card says are fast, as benchmarks/gpu.sh tune writes it"),
+    cl::cat(category));
 static cl::opt<std::string>
     march("march", cl::init("native"),
           cl::desc("Processor to compile for (default: native)"),
@@ -125,7 +130,8 @@ static void addLevelRules(llvm::SmallVector<OptionRule> &rules) {
   needFrom({&cluster, &profile, &order, &memoryBudget, &forwardPrefetch,
             &backwardPrefetch, &limitAllGathers, &guard},
            {"L0", "L1", "L2"}, placed);
-  needFrom({&tf32}, {"L0", "L1", "L2"}, "its kernels have their code already");
+  needFrom({&tf32, &tuning}, {"L0", "L1", "L2"},
+           "its kernels have their code already");
 }
 
 /// What each option needs to have an effect.
@@ -138,6 +144,8 @@ static llvm::SmallVector<OptionRule> getRules() {
     rules.push_back({&option, "--emit", emit, emits, reason});
   };
   needEmit(tf32, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm"},
+           "nothing else holds code of kernels");
+  needEmit(tuning, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm", "report"},
            "nothing else holds code of kernels");
   needEmit(target, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm", "report"},
            "there is no code for kernels yet");
@@ -227,8 +235,8 @@ static int compileStep(int argc, char **argv) {
                    return kind.first == emit;
                  })->second;
   if (llvm::Error error =
-          expectTexts({&output, &cluster, &profile, &memoryBudget, &order,
-                       &remarks, &passedRemarks, &missedRemarks}))
+          expectTexts({&output, &tuning, &cluster, &profile, &memoryBudget,
+                       &order, &remarks, &passedRemarks, &missedRemarks}))
     return reportError(std::move(error));
   if (llvm::Error error = step.check())
     return reportError(std::move(error));
@@ -263,6 +271,7 @@ static int compileStep(int argc, char **argv) {
   options.targets = target;
   options.march = march;
   options.tf32 = tf32;
+  options.tuning = tuning;
   options.guard = options.checkAllIndices = guard;
   ScheduleOptions &schedule = options.schedule;
   schedule.cluster = cluster;

@@ -45,6 +45,8 @@ struct CompileOptions : StepOptions {
   std::string march = "native";
   /// Devices may round factors of f32 products to TF32.
   bool tf32 = false;
+  /// A file of shapes of kernels for CUDA devices; empty: none.
+  std::string tuning;
   /// Which remarks of passes to print. A report holds all.
   RemarkFilters remarks;
   /// Without a cluster every collective stands where its result is needed.

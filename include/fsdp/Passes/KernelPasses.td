@@ -397,6 +397,20 @@ def EmitCudaKernels : Pass<"fsdp-emit-cuda-kernels", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
 }
 
+def TuneKernels : Pass<"fsdp-tune-kernels", "::mlir::ModuleOp"> {
+  let summary = "Gives kernels the shapes that a table says are fast";
+  let description = [{
+    Writes `fsdp.tuning` on kernel functions for which the file `table`
+    (fsdp-tuning/1, docs/cuda.md) has a row: of attentions the rows and columns
+    of a tile, of kernels that reduce the threads of a row and of a block of
+    columns. fsdp-emit-cuda-attention and fsdp-emit-cuda-kernels apply it. The
+    module says whose table it was (`fsdp.tuned_for`).
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [Option<"table", "table", "std::string", /*default=*/"",
+                        "file of format fsdp-tuning/1">];
+}
+
 def EmitCudaAttention : Pass<"fsdp-emit-cuda-attention", "::mlir::ModuleOp"> {
   let summary = "Emits code for CUDA devices for attention";
   let description = [{

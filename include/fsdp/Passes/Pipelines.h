@@ -201,6 +201,11 @@ struct CudaKernelOptions : PassPipelineOptions<CudaKernelOptions> {
       *this, "tf32",
       llvm::cl::desc("let devices round factors of f32 products to TF32"),
       llvm::cl::init(false)};
+  Option<std::string> tuning{
+      *this, "tuning",
+      llvm::cl::desc("shapes of kernels that were measured to be fast, "
+                     "fsdp-tuning/1"),
+      llvm::cl::init("")};
 };
 
 /// Options of `fsdp-lower`.

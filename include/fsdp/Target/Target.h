@@ -31,8 +31,12 @@ public:
   virtual KernelLimits getKernelLimits() const = 0;
   /// Passes that give every kernel its code, from L2's launches.
   virtual void buildKernelPipeline(OpPassManager &pm) const = 0;
-  /// The pass of these that remarks which loops it makes no code of.
-  virtual StringRef getLoopPass() const = 0;
+  /// Those of these passes that remark what they did, or did not do.
+  struct KernelRemarks {
+    StringRef pass;
+    bool passed, missed;
+  };
+  virtual std::vector<KernelRemarks> getKernelRemarks() const = 0;
   /// What the manifest says of the target.
   virtual void describe(LowerOptions &options) const = 0;
   /// Makes of the kernels' code in a module of the LLVM dialect what the host's
@@ -49,6 +53,8 @@ struct TargetOptions {
   /// Whether devices may round factors of f32 products to TF32. Processors do
   /// not.
   bool tf32 = false;
+  /// A file of format fsdp-tuning/1 for CUDA devices; empty: none.
+  std::string tuning;
 };
 
 /// The targets of a list such as "cpu", in its order. Refuses others with those

@@ -7,6 +7,8 @@
 
 #include "fsdp/Target/CUDA/CudaTarget.h"
 
+#include "fsdp-rt/dependent-launch.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -26,6 +28,7 @@ KernelLimits CudaTarget::getKernelLimits() const {
 void CudaTarget::buildKernelPipeline(OpPassManager &pm) const {
   CudaKernelOptions options;
   options.tf32 = tf32;
+  options.tuning = tuning;
   buildCudaKernelPipeline(pm, options);
 }
 
@@ -73,8 +76,10 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
   const std::string tool = ptxas.empty() ? findNvJitLink() : ptxas;
   std::string why = "neither ptxas nor libnvJitLink was found";
   if (!tool.empty()) {
-    auto cubin = ptxas.empty() ? linkPtx(tool, *ptx, kCubinProcessor)
-                               : assemblePtx(tool, *ptx, kCubinProcessor);
+    static_assert(kCubinCapability >= ::fsdp::rt::dependentLaunchCapability);
+    const std::string text = ::fsdp::rt::withDependentLaunch(*ptx);
+    auto cubin = ptxas.empty() ? linkPtx(tool, text, kCubinProcessor)
+                               : assemblePtx(tool, text, kCubinProcessor);
     if (cubin) {
       define(module, kCubinGlobal, *cubin);
       note += ("machine code for " + kCubinProcessor + " by " + tool).str();
@@ -88,6 +93,6 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
 }
 
 llvm::Expected<std::unique_ptr<Target>>
-fsdp::createCudaTarget(const TargetOptions &options) {
-  return std::make_unique<CudaTarget>(options.tf32);
+mlir::fsdp::createCudaTarget(const TargetOptions &options) {
+  return std::make_unique<CudaTarget>(options.tf32, options.tuning);
 }

@@ -9,6 +9,8 @@
 #include "fsdp/Target/CUDA/Libclc.h"
 #include "fsdp/Target/MachineCode.h"
 
+#include "fsdp-rt/dependent-launch.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -18,7 +20,9 @@
 #include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Operator.h"
 #include "llvm/Linker/Linker.h"
@@ -27,6 +31,8 @@
 
 using namespace mlir;
 using namespace mlir::fsdp;
+
+namespace rt = ::fsdp::rt;
 
 extern "C" void LLVMInitializeNVPTXTarget();
 extern "C" void LLVMInitializeNVPTXTargetInfo();
@@ -101,7 +107,35 @@ static void hideFunctions(llvm::Module &module) {
   });
 }
 
-llvm::Expected<std::string> fsdp::createPtx(ModuleOp module) {
+/// Inserts `line`, which all memory accesses stay on their side of.
+static void insertLine(llvm::Instruction *before, StringRef line) {
+  llvm::LLVMContext &context = before->getContext();
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
+  auto *code = llvm::InlineAsm::get(type, line, "~{memory}",
+                                    /*hasSideEffects=*/true);
+  llvm::CallInst::Create(type, code, "", before->getIterator());
+}
+
+/// Kernels let their dependents begin as soon as all of their blocks have, and
+/// wait in their first block, which all threads execute, behind what needs no
+/// memory: arithmetic on indices.
+static void addDependentLaunch(llvm::Module &module) {
+  for (llvm::Function &function : module) {
+    if (function.getCallingConv() != llvm::CallingConv::PTX_Kernel ||
+        function.isDeclaration())
+      continue;
+    llvm::BasicBlock &entry = function.getEntryBlock();
+    llvm::Instruction *first = &*entry.getFirstNonPHIOrDbgOrAlloca();
+    llvm::Instruction *access = first;
+    while (!access->isTerminator() && !access->mayReadOrWriteMemory())
+      access = access->getNextNode();
+    insertLine(access, rt::waitForGridLine);
+    insertLine(first == access ? access->getPrevNode() : first,
+               rt::launchDependentsLine);
+  }
+}
+
+llvm::Expected<std::string> mlir::fsdp::createPtx(ModuleOp module) {
   auto device = module.lookupSymbol<gpu::GPUModuleOp>(kCudaModule);
   if (!device)
     return std::string();
@@ -126,6 +160,7 @@ llvm::Expected<std::string> fsdp::createPtx(ModuleOp module) {
   declareDynamicShared(*llvmModule);
   hideFunctions(*llvmModule);
   optimize(*llvmModule, **machine);
+  addDependentLaunch(*llvmModule);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream os(text);
   if (llvm::Error error = emitCode(*llvmModule, **machine,

@@ -14,6 +14,9 @@ using namespace mlir::fsdp;
 /// (half as many floats for a warp's 16 rows).
 static constexpr int64_t kMostFeatures = 128;
 static constexpr int64_t kMostWarps = 4, kMostColumns = 64;
+/// Beyond, a thread has too few registers for its results. What all cards of
+/// sm_80 and later give a block that asks for it.
+static constexpr int64_t kMostTunedRows = 128, kMostSharedBytes = 99 * 1024;
 
 bool fsdp::canUseTensorCores(const AttentionParts &parts) {
   Type type = parts.types[kQ].getElementType();
@@ -33,6 +36,52 @@ int64_t AttentionMatrixTiles::getGroupWidth(int64_t features, int64_t groups) {
   return llvm::alignTo(llvm::divideCeil(features, groups), kMatrixDepth);
 }
 
+/// What fsdp.tuning says of a function's tiles: rows and columns, at most.
+static std::optional<std::pair<int64_t, int64_t>>
+getTuned(const AttentionParts &parts, AttentionRows rows) {
+  StringRef name = rows == AttentionRows::Out  ? "forward"
+                   : rows == AttentionRows::Dq ? "dq"
+                                               : "dkdv";
+  auto tile = parts.tuning ? parts.tuning.getAs<DenseI64ArrayAttr>(name)
+                           : DenseI64ArrayAttr();
+  if (!tile)
+    return std::nullopt;
+  return std::pair(tile[0], tile[1]);
+}
+
+std::string fsdp::findUnfitTuning(const AttentionParts &parts,
+                                  AttentionRows rows) {
+  auto tuned = getTuned(parts, rows);
+  if (!tuned)
+    return "";
+  auto isPower = [](int64_t value) {
+    return value >= kMatrixRows && llvm::isPowerOf2_64(uint64_t(value));
+  };
+  auto [most, columns] = *tuned;
+  if (!isPower(most) || most > kMostTunedRows || !isPower(columns) ||
+      columns > 2 * most)
+    return "expected rows of a power of two from 16 to " +
+           std::to_string(kMostTunedRows) +
+           " and columns of one from 16 to twice the rows, got " +
+           std::to_string(most) + " and " + std::to_string(columns);
+  int64_t bytes = AttentionMatrixTiles(parts, rows).sharedBytes;
+  if (bytes > kMostSharedBytes)
+    return "expected at most " + std::to_string(kMostSharedBytes) +
+           " bytes of shared memory, which all cards have, got " +
+           std::to_string(bytes) + " for tiles of " + std::to_string(most) +
+           " rows and " + std::to_string(columns) + " columns";
+  return "";
+}
+
+std::string fsdp::describeTuning(const AttentionParts &parts,
+                                 AttentionRows rows) {
+  if (!getTuned(parts, rows))
+    return "";
+  AttentionMatrixTiles tiles(parts, rows);
+  return "tiles of " + std::to_string(tiles.getRows()) + " rows and " +
+         std::to_string(tiles.columns) + " columns, as fsdp.tuning says";
+}
+
 AttentionMatrixTiles::AttentionMatrixTiles(const AttentionParts &parts,
                                            AttentionRows rows) {
   int64_t head = parts.shape.getHead(), value = parts.shape.getValue();
@@ -43,14 +92,18 @@ AttentionMatrixTiles::AttentionMatrixTiles(const AttentionParts &parts,
     std::swap(rowCount, columnCount);
   headChunk = getChunk(head);
   valueChunk = getChunk(value);
+  auto tuned = getTuned(parts, rows);
   // A power of two, so that threads divide evenly among columns.
   warps = std::min<int64_t>(
-      llvm::PowerOf2Ceil(llvm::divideCeil(rowCount, kMatrixRows)), kMostWarps);
+      llvm::PowerOf2Ceil(llvm::divideCeil(rowCount, kMatrixRows)),
+      tuned ? tuned->first / kMatrixRows : kMostWarps);
   // Scores and their gradients lie in registers beside the results: half as
   // many columns where these are twice as long.
   int64_t mostColumns = kMostColumns;
   if (parts.isBackward() && std::max(headChunk, valueChunk) > kMostFeatures / 2)
     mostColumns /= 2;
+  if (tuned)
+    mostColumns = tuned->second;
   columns = std::min<int64_t>(
       {int64_t(llvm::PowerOf2Ceil(std::max(columnCount, kMatrixDepth))),
        mostColumns, getThreads()});

@@ -7,8 +7,10 @@
 
 #include "AttentionMatrixEmitter.h"
 #include "AttentionTileEmitter.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -24,6 +26,8 @@ static bool isStored(Value value) {
 }
 
 AttentionParts::AttentionParts(Operation *op) : captured(op->getOperands()) {
+  tuning = op->getParentOfType<func::FuncOp>()->getAttrOfType<DictionaryAttr>(
+      names::kTuning);
   auto add = [&](Value tensor, StridedAttr view) {
     bool isWanted = tensor && (!isa<OpResult>(tensor) || isStored(tensor));
     types.push_back(isWanted ? cast<RankedTensorType>(tensor.getType())

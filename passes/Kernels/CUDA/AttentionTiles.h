@@ -46,6 +46,9 @@ struct AttentionParts {
   /// Whether the forward pass hands out its statistics.
   bool hasStats = false;
 
+  /// fsdp.tuning of the kernel; null: none.
+  DictionaryAttr tuning;
+
   bool isBackward() const { return gradient != nullptr; }
   bool exists(unsigned tensor) const { return types[tensor] != nullptr; }
   /// Whether gradients of keys and values are summed over a batch dimension.

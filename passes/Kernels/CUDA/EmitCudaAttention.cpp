@@ -5,13 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AttentionTiles.h"
+#include "AttentionMatrixTiles.h"
 #include "CudaKernels.h"
 #include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/IR/Remarks.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_EMITCUDAATTENTION
@@ -39,6 +40,15 @@ static FailureOr<CudaKernelAttr>
 emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
              func::FuncOp kernel, gpu::GPUModuleOp device) {
   Location loc = kernel.getLoc();
+  if (canUseTensorCores(parts)) {
+    if (std::string why = findUnfitTuning(parts, rows); !why.empty())
+      return kernel.emitError("@") << name << ", fsdp.tuning: " << why;
+    if (std::string shape = describeTuning(parts, rows); !shape.empty())
+      remark::passed(loc, remark::RemarkOpts::name("Tuned")
+                              .category("fsdp-emit-cuda-attention")
+                              .function(name))
+          << shape;
+  }
   AttentionLaunch launch = getAttentionLaunch(parts, rows);
   if (launch.grid > kMostBlocks)
     return kernel.emitError(

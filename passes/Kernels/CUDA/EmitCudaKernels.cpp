@@ -33,6 +33,57 @@ static std::string findTooLarge(const SimtShape &shape) {
          std::to_string(shape.getGrid());
 }
 
+namespace {
+/// What fsdp.tuning of a kernel says of its threads.
+struct TunedThreads {
+  SimtThreads threads = SimtThreads::getDefault();
+  std::optional<int64_t> rows, columns;
+
+  explicit TunedThreads(func::FuncOp kernel) {
+    auto tuning = kernel->getAttrOfType<DictionaryAttr>(names::kTuning);
+    auto read = [&](StringRef name, std::optional<int64_t> &value,
+                    int64_t &most) {
+      auto entry = tuning ? tuning.getAs<IntegerAttr>(name) : IntegerAttr();
+      if (entry)
+        most = *(value = entry.getInt());
+    };
+    read("rows", rows, threads.row);
+    read("columns", columns, threads.columns);
+  }
+
+  /// Why no kernel can have them; empty: it can.
+  std::string findUnfit() const {
+    for (const std::optional<int64_t> &value : {rows, columns})
+      if (value && (*value < 32 || *value > 1024 ||
+                    !llvm::isPowerOf2_64(uint64_t(*value))))
+        return "expected threads of a power of two from 32 to 1024, got " +
+               std::to_string(*value);
+    return "";
+  }
+};
+} // namespace
+
+/// Why a kernel cannot have a shape that fsdp.tuning wants; empty: it can.
+static std::string findUnfitShape(const KernelLoops &loops,
+                                  const SimtShape &shape) {
+  int64_t bytes =
+      getSlotCount(loops, shape) * int64_t(sizeof(int64_t)) + shape.shared;
+  if (bytes <= kMostShared)
+    return "";
+  return "expected at most " + std::to_string(kMostShared) +
+         " bytes of shared memory, got " + std::to_string(bytes) + " for " +
+         std::to_string(shape.getBlock()) + " threads of " +
+         std::to_string(shape.lanes) + " points";
+}
+
+/// Whether the kernel reduces what its threads share.
+static bool isShared(const KernelLoops &loops, const SimtShape &shape) {
+  return shape.threadsPerItem != 1 &&
+         llvm::any_of(loops.getStages(), [](const KernelStage &stage) {
+           return !stage.reductions.empty();
+         });
+}
+
 static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
                        const KernelLoops &loops, const SimtShape &shape) {
   MLIRContext *context = kernel.getContext();
@@ -90,7 +141,31 @@ struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
       std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
       SimtShape shape = {};
       if (loops) {
-        shape = chooseSimtShape(*loops);
+        TunedThreads tuned(kernel);
+        std::string unfit = tuned.findUnfit();
+        if (unfit.empty()) {
+          shape = chooseSimtShape(*loops, tuned.threads);
+          if (tuned.rows || tuned.columns)
+            unfit = findUnfitShape(*loops, shape);
+        }
+        if (!unfit.empty()) {
+          kernel.emitError("fsdp.tuning: ") << unfit;
+          return signalPassFailure();
+        }
+        if (isShared(*loops, shape) &&
+            (shape.areColumns ? tuned.columns : tuned.rows))
+          remark::passed(kernel.getLoc(),
+                         remark::RemarkOpts::name("Tuned")
+                             .category("fsdp-emit-cuda-kernels")
+                             .function(kernel.getSymName()))
+              << std::to_string(shape.threadsPerItem) +
+                     (shape.areColumns ? " threads a column"
+                                       : " threads a row") +
+                     ", of at most " +
+                     std::to_string(shape.areColumns ? tuned.threads.columns
+                                                     : tuned.threads.row) +
+                     (shape.areColumns ? " a block" : "") +
+                     ", as fsdp.tuning says";
         why = findTooLarge(shape);
       }
       if (!why.empty()) {

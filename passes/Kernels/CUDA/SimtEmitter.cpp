@@ -138,14 +138,14 @@ int64_t fsdp::getSlotCount(const KernelLoops &loops, const SimtShape &shape) {
 
 /// Rows: neighbouring threads read neighbouring points.
 static SimtShape chooseRows(const KernelLoops &loops, int64_t lanes,
-                            int64_t items) {
+                            int64_t items, int64_t mostThreads) {
   // Vectors of a row, and so many of each thread that it has kPointsPerThread
   // points.
   int64_t vectors = loops.getInnerSize() / lanes;
   int64_t threads = std::clamp<int64_t>(
       llvm::PowerOf2Ceil(llvm::divideCeil(loops.getInnerSize(),
                                           std::max(lanes, kPointsPerThread))),
-      kWarpThreads, kMostThreads);
+      kWarpThreads, mostThreads);
   // Fewer threads that all have the same number of them.
   int64_t even = threads;
   while (even > kWarpThreads && vectors % even != 0)
@@ -167,7 +167,7 @@ static SimtShape chooseRows(const KernelLoops &loops, int64_t lanes,
 /// Columns: neighbouring threads read neighbouring items. Where there are few,
 /// several warps share them.
 static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
-                               int64_t items) {
+                               int64_t items, int64_t blockThreads) {
   SimtShape shape{lanes,
                   items,
                   kBlockThreads,
@@ -180,12 +180,15 @@ static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
   shape.itemsPerBlock =
       std::min<int64_t>(kWarpThreads, llvm::PowerOf2Ceil(items));
   shape.threadsPerItem = std::min<int64_t>(
-      kColumnThreads / shape.itemsPerBlock,
+      blockThreads / shape.itemsPerBlock,
       llvm::PowerOf2Ceil(llvm::divideCeil(inner, kPointsPerThread)));
   return shape;
 }
 
-SimtShape fsdp::chooseSimtShape(const KernelLoops &loops) {
+SimtThreads SimtThreads::getDefault() { return {kMostThreads, kColumnThreads}; }
+
+SimtShape fsdp::chooseSimtShape(const KernelLoops &loops,
+                                const SimtThreads &threads) {
   int64_t lanes = chooseLanes(loops);
   int64_t items = getPointCount(loops, /*isInner=*/false);
   if (loops.isLaneOuter())
@@ -193,8 +196,8 @@ SimtShape fsdp::chooseSimtShape(const KernelLoops &loops) {
   // Rows too short for a warp are read together by neighbouring threads, more
   // or less.
   if (loops.isLaneOuter() || loops.getInnerSize() < kWarpThreads)
-    return chooseColumns(loops, lanes, items);
-  return chooseRows(loops, lanes, items);
+    return chooseColumns(loops, lanes, items, threads.columns);
+  return chooseRows(loops, lanes, items, threads.row);
 }
 
 //===----------------------------------------------------------------------===//

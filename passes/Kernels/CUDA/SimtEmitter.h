@@ -43,8 +43,19 @@ struct SimtShape {
   int64_t getGrid() const { return llvm::divideCeil(items, itemsPerBlock); }
 };
 
+/// Threads of kernels that reduce, at most: of a row, and of a block of
+/// columns.
+struct SimtThreads {
+  int64_t row, columns;
+
+  /// Without a table.
+  static SimtThreads getDefault();
+};
+
 /// Decides from the sizes of loops alone.
-SimtShape chooseSimtShape(const KernelLoops &loops);
+SimtShape
+chooseSimtShape(const KernelLoops &loops,
+                const SimtThreads &threads = SimtThreads::getDefault());
 
 /// Elements of the slots in which partial results meet: of each result that is
 /// reduced one per warp of an item, or one per thread of columns.

@@ -7,6 +7,8 @@
 
 #include "devices/cuda/CudaContext.h"
 
+#include "fsdp-rt/dependent-launch.h"
+
 namespace fsdp::rt {
 
 Result<std::unique_ptr<CudaContext>> CudaContext::create(const DriverApi &api,
@@ -72,6 +74,15 @@ CudaContext::~CudaContext() {
 
 std::string CudaContext::describe() const {
   return "device " + std::to_string(ordinal_) + " (" + name_ + ")";
+}
+
+std::string CudaContext::whyNoDependentLaunch(bool inGraphs) const {
+  if (capability_ < dependentLaunchCapability)
+    return "a device of sm_" + std::to_string(dependentLaunchCapability) +
+           " or later, got sm_" + std::to_string(capability_);
+  if (inGraphs && api_.version < DriverApi::typedEdgesVersion)
+    return "a driver of CUDA 12.3 or later for graphs, got " + api_.describe();
+  return "";
 }
 
 Status CudaContext::makeCurrent() const {

@@ -37,6 +37,9 @@ public:
   std::string describe() const;
   /// 90 is sm_90.
   int capability() const { return capability_; }
+  /// Why kernels cannot begin before those before them have ended; empty: they
+  /// can. `inGraphs`: of programs that are graphs.
+  std::string whyNoDependentLaunch(bool inGraphs) const;
   int64_t maxGrid() const { return maxGrid_; }
   /// Bytes of a block, at most, of functions that ask for more than usual.
   int64_t maxSharedBytes() const { return maxSharedBytes_; }

@@ -95,6 +95,7 @@ hal::DeviceFacts CudaDevice::facts() const {
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
+  facts.remarks = {rank_->describeLaunches()};
   facts.notes = rank_->images().notes();
   for (const std::string &note : rank_->products().notes())
     facts.notes.push_back(note);
@@ -258,7 +259,7 @@ Status CudaDevice::issueCall(const CudaExecutable &executable, size_t index,
       call.call.as<fsdp_rt_start_desc>().queue != FSDP_RT_QUEUE_COMPUTE)
     status = issueStart(executable, index, records);
   else
-    status = issueWorks(executable, call, compute);
+    status = issueWorks(executable, call, compute, records);
   return status.isOk() && records ? records->mark(index, compute) : status;
 }
 
@@ -283,7 +284,7 @@ Status CudaDevice::issueStart(const CudaExecutable &executable, size_t index,
   if (records)
     if (Status s = records->beginTransfer(index, queue))
       return s;
-  if (Status s = issueWorks(executable, call, queue))
+  if (Status s = issueWorks(executable, call, queue, records))
     return s;
   if (records)
     if (Status s = records->endTransfer(index, queue))
@@ -293,11 +294,35 @@ Status CudaDevice::issueStart(const CudaExecutable &executable, size_t index,
 }
 
 Status CudaDevice::issueWorks(const CudaExecutable &executable,
-                              const CudaCall &call, cu::Stream stream) {
-  for (size_t i = call.begin; i < call.end; ++i)
-    if (Status s = issueWork(executable.works()[i], stream))
+                              const CudaCall &call, cu::Stream stream,
+                              const RunRecords *records) {
+  for (size_t i = call.begin; i < call.end; ++i) {
+    const CudaWork &work = executable.works()[i];
+    // Between calls of a run that is recorded lie events.
+    bool isDependent = work.isDependent && !(records && i == call.begin);
+    if (Status s = isDependent ? launchDependent(work, stream)
+                               : issueWork(work, stream))
       return s;
+  }
   return Status::ok();
+}
+
+Status CudaDevice::launchDependent(const CudaWork &work, cu::Stream stream) {
+  cu::LaunchAttribute attribute = {};
+  attribute.id = cu::launchProgrammaticStreamSerialization;
+  attribute.value.programmaticStreamSerialization = 1;
+  const CudaKernel &kernel = work.kernel;
+  cu::LaunchConfig config = {};
+  config.gridX = kernel.grid;
+  config.blockX = kernel.block;
+  config.gridY = config.gridZ = config.blockY = config.blockZ = 1;
+  config.sharedBytes = kernel.sharedBytes;
+  config.stream = stream;
+  config.attributes = &attribute;
+  config.attributeCount = 1;
+  return check(
+      api().launchWith(&config, kernel.function, work.parameters, nullptr),
+      "cuLaunchKernelEx");
 }
 
 Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {

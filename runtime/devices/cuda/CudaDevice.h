@@ -66,7 +66,9 @@ private:
   Status issueStart(const CudaExecutable &executable, size_t index,
                     RunRecords *records);
   Status issueWorks(const CudaExecutable &executable, const CudaCall &call,
-                    cu::Stream stream);
+                    cu::Stream stream, const RunRecords *records);
+  /// A launch that may begin before the one before it has ended.
+  Status launchDependent(const CudaWork &work, cu::Stream stream);
   Status issueWork(const CudaWork &work, cu::Stream stream);
 
   /// Returns when all streams are idle, or with what failed first: the device

@@ -49,6 +49,8 @@ struct CudaWork {
   /// Of a launch.
   CudaKernel kernel;
   void **parameters = nullptr;
+  /// Whether it may begin before the launch before it has ended.
+  bool isDependent = false;
   const CudaProduct *product = nullptr;
   /// Of copies and fills; the host's side is `host`.
   cu::Pointer dst = 0, src = 0;

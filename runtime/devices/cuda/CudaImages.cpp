@@ -7,6 +7,8 @@
 
 #include "devices/cuda/CudaImages.h"
 
+#include "fsdp-rt/dependent-launch.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -56,7 +58,9 @@ Result<cu::Module> CudaImages::load(const fsdp_rt_cuda_image_desc &image) {
          std::to_string(image.cubin_capability));
   }
   if (!module.isOk())
-    module = loadCode(image.ptx);
+    module =
+        loadCode(waitsForGrid(image) ? withDependentLaunch(image.ptx).c_str()
+                                     : image.ptx);
   if (!module.isOk())
     return module.status().withContext("cannot load code on CUDA " +
                                        context_.describe());
@@ -65,6 +69,11 @@ Result<cu::Module> CudaImages::load(const fsdp_rt_cuda_image_desc &image) {
 }
 
 /// Once, however many images it is true of.
+bool CudaImages::waitsForGrid(const fsdp_rt_cuda_image_desc &image) const {
+  return image.grid_waits != 0 &&
+         context_.capability() >= dependentLaunchCapability;
+}
+
 void CudaImages::tell(const std::string &note) {
   if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
     notes_.push_back(note);
@@ -165,6 +174,8 @@ Result<CudaKernel> CudaImages::find(const fsdp_rt_cuda_kernel_desc &kernel) {
   found.grid = static_cast<unsigned>(kernel.grid);
   found.block = static_cast<unsigned>(kernel.block);
   found.sharedBytes = static_cast<unsigned>(kernel.shared_bytes);
+  found.waitsForGrid =
+      waitsForGrid(*static_cast<const fsdp_rt_cuda_image_desc *>(kernel.image));
   return found;
 }
 

@@ -23,6 +23,8 @@ namespace fsdp::rt {
 struct CudaKernel {
   cu::Function function = nullptr;
   unsigned grid = 0, block = 0, sharedBytes = 0;
+  /// Whether its code waits for the kernel before it in its stream.
+  bool waitsForGrid = false;
 };
 
 /// Images, each loaded when a kernel first names it.
@@ -47,6 +49,8 @@ private:
   Result<cu::Module> load(const fsdp_rt_cuda_image_desc &image);
   /// Of one image, PTX or machine code.
   Result<cu::Module> loadCode(const void *code) const;
+  /// Whether the code that this device runs of it does.
+  bool waitsForGrid(const fsdp_rt_cuda_image_desc &image) const;
   void tell(const std::string &note);
   Result<cu::Function> look(const fsdp_rt_cuda_kernel_desc &kernel);
   Status checkShape(const fsdp_rt_cuda_kernel_desc &kernel,

@@ -61,7 +61,39 @@ Status CudaLoader::load() {
     mine.end = made_.works_.size();
     made_.calls_.push_back(mine);
   }
+  if (rank_.usesDependentLaunch())
+    chainLaunches();
   return rank_.products().choose(made_.products_);
+}
+
+/// A launch may begin before the one before it has ended where its stream was
+/// given nothing between them (no copy, product or exchange, no event and no
+/// wait for one) and the code of both waits: so what the first waits for is
+/// over when it ends.
+void CudaLoader::chainLaunches() {
+  auto chain = [&](const CudaCall &call, const CudaWork *before) {
+    for (size_t i = call.begin; i < call.end; ++i) {
+      CudaWork *work = &made_.works_[i];
+      bool isWaiting =
+          work->kind == CudaWork::Kind::Launch && work->kernel.waitsForGrid;
+      work->isDependent = isWaiting && before != nullptr;
+      before = isWaiting ? work : nullptr;
+    }
+    return before;
+  };
+  const CudaWork *before = nullptr;
+  for (const CudaCall &call : made_.calls_) {
+    bool isOfOtherQueue =
+        call.call.function == Function::start &&
+        call.call.as<fsdp_rt_start_desc>().queue != FSDP_RT_QUEUE_COMPUTE;
+    // A transfer's stream waits first, for an event of the compute queue.
+    if (isOfOtherQueue)
+      chain(call, nullptr);
+    if (isOfOtherQueue || call.call.function == Function::wait)
+      before = nullptr;
+    if (!isOfOtherQueue)
+      before = chain(call, before);
+  }
 }
 
 void CudaLoader::addMark(size_t index) {

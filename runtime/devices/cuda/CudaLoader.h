@@ -25,6 +25,8 @@ public:
 
 private:
   Status addCall(size_t index);
+  /// Decides which launches may begin before the one before has ended.
+  void chainLaunches();
   /// What tells the host that the call has come to its end.
   void addMark(size_t index);
   Status addLaunch(const fsdp_rt_launch_desc &desc);

@@ -26,6 +26,8 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
   if (!context.isOk())
     return context.status();
   made->context_ = std::move(*context);
+  if (Status s = made->chooseLaunches(settings))
+    return s;
   Result<std::unique_ptr<CudaCopies>> copies =
       CudaCopies::create(*made->context_);
   if (!copies.isOk())
@@ -58,6 +60,26 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
     made->staged_ =
         std::make_unique<StagedTransfers>(world, *made->context_, layout);
   return made;
+}
+
+Status CudaRank::chooseLaunches(const CudaSettings &settings) {
+  if (settings.dependentLaunch == DependentLaunch::Off) {
+    whyNoDependentLaunch_ = "--dependent-launch off";
+    return Status::ok();
+  }
+  std::string missing = context_->whyNoDependentLaunch(settings.usesGraphs);
+  if (missing.empty())
+    return Status::ok();
+  if (settings.dependentLaunch == DependentLaunch::On)
+    return Status::failed("--dependent-launch on: expected " + missing);
+  whyNoDependentLaunch_ = "it needs " + missing;
+  return Status::ok();
+}
+
+std::string CudaRank::describeLaunches() const {
+  return usesDependentLaunch()
+             ? "dependent launch: on"
+             : "dependent launch: off, " + whyNoDependentLaunch_;
 }
 
 Result<std::shared_ptr<PinnedMemory>> CudaRank::lendPinned(int64_t bytes) {

@@ -42,6 +42,10 @@ public:
   const CudaContext &context() const { return *context_; }
   const hal::Layout &layout() const { return layout_; }
   int target() const { return target_; }
+  /// Whether kernels may begin before those before them have ended.
+  bool usesDependentLaunch() const { return whyNoDependentLaunch_.empty(); }
+  /// "dependent launch: on".
+  std::string describeLaunches() const;
   /// More of the device's memory, beside the arena; `what` names it in errors.
   Result<std::unique_ptr<DeviceArena>> mapMore(int64_t bytes,
                                                const std::string &what) const {
@@ -62,12 +66,14 @@ public:
   StagedTransfers *staged() { return staged_.get(); }
 
 private:
+  Status chooseLaunches(const CudaSettings &settings);
   CudaRank(const hal::Layout &layout, int target, RankCards cards)
       : layout_(layout), target_(target), cards_(std::move(cards)) {}
 
   const hal::Layout &layout_;
   int target_;
   RankCards cards_;
+  std::string whyNoDependentLaunch_;
   std::unique_ptr<CudaContext> context_;
   std::unique_ptr<CudaCopies> copies_;
   std::unique_ptr<DeviceArena> device_;

@@ -29,6 +29,7 @@ struct Setting {
 const Setting *findSetting(const std::string &name) {
   static const std::vector<Setting> all = {
       {"channel", {"nccl", "host"}, "nccl or host"},
+      {"dependent-launch", {"auto", "off", "on"}, "auto, off or on"},
       {"graph", {"auto", "off", "on"}, "auto, off or on"},
       {"reduction", {"exact", "nccl"}, "exact or nccl"}};
   for (const Setting &setting : all)
@@ -46,8 +47,8 @@ bool hasCudaSetting(const std::string &name) {
 Status checkCudaSetting(const std::string &name, const std::string &value) {
   const Setting *setting = findSetting(name);
   if (!setting)
-    return Status::failed("expected a setting of CUDA devices, channel, graph "
-                          "or reduction");
+    return Status::failed("expected a setting of CUDA devices, channel, "
+                          "dependent-launch, graph or reduction");
   for (const char *allowed : setting->values)
     if (value == allowed)
       return Status::ok();
@@ -65,6 +66,10 @@ CudaSettings::read(const std::map<std::string, std::string> &settings) {
       return s.withContext("--" + name);
     if (name == "graph")
       graph = value;
+    else if (name == "dependent-launch")
+      read.dependentLaunch = value == "off"  ? DependentLaunch::Off
+                             : value == "on" ? DependentLaunch::On
+                                             : DependentLaunch::Auto;
     else if (name == "channel")
       read.exchange = value == "host" ? Exchange::Host : Exchange::Nccl;
     else

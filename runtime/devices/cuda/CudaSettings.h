@@ -31,6 +31,16 @@ enum class Exchange : int32_t {
   Host
 };
 
+/// Programmatic dependent launch: kernels may begin before the one before them
+/// has ended, and wait for it.
+enum class DependentLaunch : int32_t {
+  /// Where the device and the driver have it.
+  Auto,
+  Off,
+  /// Refused where they have not.
+  On
+};
+
 struct CudaSettings {
   /// Whether a run is one graph.
   bool usesGraphs = true;
@@ -39,6 +49,7 @@ struct CudaSettings {
   bool isBlocking = false;
   Reduction reduction = Reduction::Exact;
   Exchange exchange = Exchange::Nccl;
+  DependentLaunch dependentLaunch = DependentLaunch::Auto;
 
   /// Of a device's settings and the environment.
   static Result<CudaSettings>

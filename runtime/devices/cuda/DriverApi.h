@@ -48,6 +48,7 @@ constexpr int functionMaxThreads = 0, functionSharedBytes = 1,
 constexpr unsigned streamNonBlocking = 1, eventDefault = 0,
                    eventDisableTiming = 2, hostPortable = 1;
 constexpr int captureThreadLocal = 1;
+constexpr int launchProgrammaticStreamSerialization = 6;
 constexpr int jitErrorLog = 5, jitErrorLogBytes = 6;
 constexpr int allocationPinned = 1, locationDevice = 1, accessReadWrite = 3,
               granularityMinimum = 0;
@@ -66,6 +67,20 @@ struct AllocationProperties {
     unsigned short usage;
     unsigned char reserved[4];
   } flags;
+};
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    char bytes[64];
+    int programmaticStreamSerialization;
+  } value;
+};
+struct LaunchConfig {
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  Stream stream;
+  LaunchAttribute *attributes;
+  unsigned attributeCount;
 };
 struct Uuid {
   char bytes[16];
@@ -160,13 +175,19 @@ struct Access {
   X(launch, cuLaunchKernel,                                                    \
     (cu::Function function, unsigned gridX, unsigned gridY, unsigned gridZ,    \
      unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,  \
-     cu::Stream stream, void **parameters, void **extra))
+     cu::Stream stream, void **parameters, void **extra))                      \
+  X(launchWith, cuLaunchKernelEx,                                              \
+    (const cu::LaunchConfig *config, cu::Function function, void **parameters, \
+     void **extra))
 
 /// The driver's functions. All may be called from any thread whose current
 /// context is the device's.
 struct DriverApi {
   /// Versions below are refused: 1000 * major + 10 * minor of CUDA.
   static constexpr int leastVersion = 12000;
+  /// From this one on, a kernel of a graph may begin before the one before it
+  /// has ended: edges of graphs have types.
+  static constexpr int typedEdgesVersion = 12030;
 
   /// Opens libcuda.so.1 in `directories`, or the system's, and initialises it.
   /// Fails where it, one of the functions, a device or a recent driver is

@@ -8,12 +8,13 @@
 #include "devices/cuda/OwnKernels.h"
 
 #include "devices/cuda/DriverApi.h"
+#include "fsdp-rt/dependent-launch.h"
 
 namespace fsdp::rt {
 
 namespace {
 
-constexpr const char *header = ".version 7.0\n"
+constexpr const char *header = ".version 8.0\n"
                                ".target sm_80\n"
                                ".address_size 64\n";
 
@@ -102,7 +103,7 @@ std::string parameters(const std::string &kernel, int count) {
   for (int i = 0; i < count; ++i)
     text += "  ld.param.u64 %rd" + std::to_string(i + 1) + ", [" + kernel +
             "_param_" + std::to_string(i) + "];\n";
-  return text;
+  return text + dependentLaunchLines();
 }
 
 std::string writeDivision(const Division &division) {
@@ -139,6 +140,11 @@ std::string writeSearch() {
 
 } // namespace
 
+std::string dependentLaunchLines() {
+  return std::string("  ") + launchDependentsLine + "\n  " + waitForGridLine +
+         "\n";
+}
+
 std::string divideKernel(Dtype dtype) {
   for (const Division &division : divisions)
     if (division.dtype == dtype)
@@ -155,7 +161,7 @@ const fsdp_rt_cuda_image_desc &ownKernels() {
     return ptx;
   }();
   static const fsdp_rt_cuda_image_desc image = {
-      text.c_str(), ownKernelCapability, nullptr, 0};
+      text.c_str(), ownKernelCapability, nullptr, 0, /*grid_waits=*/1};
   return image;
 }
 

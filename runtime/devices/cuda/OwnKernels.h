@@ -25,6 +25,9 @@ constexpr int64_t ownKernelBlock = 256;
 /// Least capability: conversions to bfloat16.
 constexpr int64_t ownKernelCapability = 80;
 
+/// What each of these executes before its first access to global memory.
+std::string dependentLaunchLines();
+
 /// The image, whose text lives as long as the process.
 const fsdp_rt_cuda_image_desc &ownKernels();
 

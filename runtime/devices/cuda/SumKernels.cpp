@@ -149,7 +149,7 @@ private:
     for (const char *name : {"own", "dst", "others"})
       addresses += std::string("  cvta.to.global.u64 %") + name + ", %" + name +
                    ";\n  add.s64 %" + name + ", %" + name + ", %at;\n";
-    return ".version 7.0\n"
+    return ".version 8.0\n"
            ".target sm_80\n"
            ".address_size 64\n"
            "\n.visible .entry fsdp_sum(" +
@@ -162,7 +162,7 @@ private:
            "%thread;\n"
            "  .reg " +
            std::string(typeOfValues()) + " " + element_.value + "<" +
-           std::to_string(values_) + ">;\n" + loads +
+           std::to_string(values_) + ">;\n" + loads + dependentLaunchLines() +
            "  mov.u32 %r1, %ctaid.x;\n"
            "  mov.u32 %r2, %ntid.x;\n"
            "  mov.u32 %r3, %tid.x;\n"
@@ -216,6 +216,7 @@ SumKernel sumKernel(Dtype dtype, int ranks, int own) {
     image.text = writeSumKernel(dtype, ranks, own);
     image.desc.ptx = image.text.c_str();
     image.desc.capability = ownKernelCapability;
+    image.desc.grid_waits = 1;
   }
   return {"fsdp_sum", &image.desc};
 }

@@ -81,5 +81,6 @@ X(cuFuncGetAttribute)
 X(cuFuncSetAttribute)
 #if !FSDP_WITHOUT_LAUNCH
 X(cuLaunchKernel)
+X(cuLaunchKernelEx)
 #endif
 }

@@ -22,7 +22,9 @@ public:
   StringRef getKind() const override { return kCpuTarget; }
   KernelLimits getKernelLimits() const override { return getCpuKernelLimits(); }
   void buildKernelPipeline(OpPassManager &pm) const override;
-  StringRef getLoopPass() const override { return "fsdp-vectorize-kernels"; }
+  std::vector<KernelRemarks> getKernelRemarks() const override {
+    return {{"fsdp-vectorize-kernels", false, true}};
+  }
   void describe(LowerOptions &options) const override;
   llvm::Error serializeKernels(ModuleOp module) override;
 

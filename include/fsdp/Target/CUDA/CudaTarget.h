@@ -15,12 +15,17 @@ namespace mlir::fsdp {
 
 class CudaTarget final : public Target {
 public:
-  /// `tf32`: whether products of f32 may round their factors.
-  explicit CudaTarget(bool tf32) : tf32(tf32) {}
+  /// `tf32`: whether products of f32 may round their factors. `tuning`: a file
+  /// of shapes, or empty.
+  CudaTarget(bool tf32, std::string tuning)
+      : tf32(tf32), tuning(std::move(tuning)) {}
   StringRef getKind() const override { return kCudaTarget; }
   KernelLimits getKernelLimits() const override;
   void buildKernelPipeline(OpPassManager &pm) const override;
-  StringRef getLoopPass() const override { return "fsdp-emit-cuda-kernels"; }
+  std::vector<KernelRemarks> getKernelRemarks() const override {
+    return {{"fsdp-emit-cuda-attention", true, false},
+            {"fsdp-emit-cuda-kernels", true, true}};
+  }
   void describe(LowerOptions &options) const override;
   /// Defines the globals that descriptors name with the code of
   /// `@cuda_kernels`, which goes: PTX, and machine code where the toolkit's
@@ -30,7 +35,7 @@ public:
 
 private:
   bool tf32;
-  std::string note;
+  std::string tuning, note;
 };
 
 llvm::Expected<std::unique_ptr<Target>>

@@ -534,6 +534,28 @@ static LogicalResult verifyType(Operation *op, NamedAttribute attr,
                                     << what << ", got " << attr.getValue();
 }
 
+/// Rows and columns of attentions' tiles, threads of reductions. What values
+/// code can have, those who emit it say.
+static LogicalResult verifyTuning(Operation *op, NamedAttribute attr) {
+  auto isEntry = [](NamedAttribute entry) {
+    StringRef name = entry.getName().getValue();
+    if (name == "rows" || name == "columns")
+      return isa<IntegerAttr>(entry.getValue());
+    auto tile = dyn_cast<DenseI64ArrayAttr>(entry.getValue());
+    return (name == "forward" || name == "dq" || name == "dkdv") && tile &&
+           tile.size() == 2;
+  };
+  auto entries = dyn_cast<DictionaryAttr>(attr.getValue());
+  if (entries && llvm::all_of(entries, isEntry))
+    return success();
+  // discardable_c6
+  return op->emitError("expected ")
+         << attr.getName().getValue()
+         << " with rows and columns of tiles (forward, dq, dkdv: array<i64>) "
+            "and numbers of threads (rows, columns), got "
+         << attr.getValue();
+}
+
 LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
   if (failed(verifyName(op, attr.getName(), getPlaces(op), "")))
@@ -555,6 +577,10 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyType<StringAttr>(op, attr, "a string");
   if (name == names::kTF32)
     return verifyType<UnitAttr>(op, attr, "no value");
+  if (name == names::kTuning)
+    return verifyTuning(op, attr);
+  if (name == names::kTunedFor)
+    return verifyType<DictionaryAttr>(op, attr, "a dictionary");
   if (name == names::kReduceDtype)
     return verifyType<TypeAttr>(op, attr, "a type");
   return name == names::kKeep ? verifyKeep(op, attr) : success();

@@ -172,12 +172,21 @@ struct AccessDescriptor {
   Location location;
   int flags;
 };
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    char bytes[64];
+    int programmaticStreamSerialization;
+  } value;
+};
+constexpr int attributeProgrammaticStreamSerialization = 6;
 struct LaunchConfig {
   unsigned gridX, gridY, gridZ;
   unsigned blockX, blockY, blockZ;
   unsigned sharedBytes;
   Stream stream;
-  void *attributes;
+  LaunchAttribute *attributes;
   unsigned attributeCount;
 };
 

@@ -70,6 +70,7 @@ void Device::forget(const StreamPtr &stream) {
 
 CompletionPtr Device::issue(Stream &stream, Work work,
                             std::vector<CompletionPtr> after, bool isOrdering) {
+  stream.isBehindKernel = false;
   if (&stream == legacy.get()) {
     for (const StreamPtr &other : streams)
       if (other->isBlocking && other->last && other != legacy)

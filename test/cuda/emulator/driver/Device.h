@@ -66,6 +66,8 @@ struct Stream {
   CompletionPtr last;
   /// Waits that FSDP_EMULATOR_SKIP left out since then.
   std::vector<CompletionPtr> skippedWaits;
+  /// Whether the call before gave it a kernel.
+  bool isBehindKernel = false;
   /// Null unless its calls are recorded into a graph.
   std::shared_ptr<Capture> capture;
 };

@@ -24,6 +24,7 @@ Capture::Branch &Capture::branchOf(Stream &stream) {
 }
 
 void Capture::add(Stream &stream, Work work) {
+  stream.isBehindKernel = false;
   Branch &branch = branchOf(stream);
   reportImpliedWaits(branch);
   GraphNode node;
@@ -35,6 +36,7 @@ void Capture::add(Stream &stream, Work work) {
 }
 
 std::vector<size_t> Capture::record(Stream &stream) {
+  stream.isBehindKernel = false;
   Branch &branch = branchOf(stream);
   reportImpliedWaits(branch);
   return branch.last;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "driver/Graph.h"
 #include "driver/Platform.h"
 
 #include <cstring>
@@ -370,6 +371,39 @@ static void launchKernel(Device &device, cuda::Function handle, Launch launch,
     return true;
   };
   issueOrCapture(device, *stream, {launch.kernel->name, run});
+  stream->isBehindKernel = true;
+}
+
+/// Programmatic stream serialization: whether the kernel may begin before the
+/// one before it in its stream has ended.
+static bool readDependence(Device &device, const cuda::LaunchConfig &config) {
+  bool isDependent = false;
+  for (unsigned i = 0; i < config.attributeCount; ++i) {
+    const cuda::LaunchAttribute &attribute = config.attributes[i];
+    if (attribute.id != cuda::attributeProgrammaticStreamSerialization)
+      failUnmodeled("cuLaunchKernelEx",
+                    "attribute " + std::to_string(attribute.id));
+    isDependent = attribute.value.programmaticStreamSerialization != 0;
+  }
+  if (!isDependent)
+    return false;
+  const Settings &settings = device.settings;
+  if (settings.capabilityMajor < 9)
+    throw Refusal(cuda::NotSupported,
+                  "expected a device of sm_90 or later for programmatic stream "
+                  "serialization");
+  Stream &stream = *findStream(device, config.stream);
+  // Edges of graphs have types from CUDA 12.3 on.
+  if (stream.capture && settings.driverVersion < 12030)
+    invalidate(*stream.capture, cuda::StreamCaptureUnsupported,
+               "expected a driver of CUDA 12.3 or later for programmatic "
+               "stream serialization in a capture");
+  if (!stream.isBehindKernel)
+    failUnmodeled(
+        "cuLaunchKernelEx",
+        "programmatic stream serialization where the call before gave "
+        "the stream no kernel");
+  return true;
 }
 
 FSDP_EMULATOR_API cuLaunchKernel(cuda::Function function, unsigned gridX,
@@ -393,9 +427,8 @@ FSDP_EMULATOR_API cuLaunchKernelEx(const cuda::LaunchConfig *config,
                                    void **extra) {
   return runOnDevice(__func__, [&](Device &device) {
     expectPointer(config, "config");
-    if (config->attributeCount)
-      failUnmodeled("cuLaunchKernelEx", "attributes");
     Launch launch;
+    launch.isDependent = readDependence(device, *config);
     launch.grid = {config->gridX, config->gridY, config->gridZ};
     launch.block = {config->blockX, config->blockY, config->blockZ};
     launch.dynamicSharedBytes = config->sharedBytes;

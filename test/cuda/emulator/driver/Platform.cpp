@@ -43,15 +43,16 @@ void Platform::writeStatistics() {
     for (const auto &[name, s] : device->collectStatistics())
       std::fprintf(file,
                    "{\"kernel\": \"%s\", \"device\": %d, \"launches\": %llu, "
+                   "\"dependent_launches\": %llu, "
                    "\"warp_instructions\": %llu, \"lane_instructions\": %llu, "
                    "\"bytes_loaded\": %llu, \"bytes_stored\": %llu, "
                    "\"requests\": %llu, \"sectors\": %llu, \"atomics\": %llu, "
                    "\"barriers\": %llu, \"seconds\": %.6f}\n",
                    name.c_str(), device->ordinal, number(s.launches),
-                   number(s.warpInstructions), number(s.laneInstructions),
-                   number(s.bytesLoaded), number(s.bytesStored),
-                   number(s.requests), number(s.sectors), number(s.atomics),
-                   number(s.barriers), s.seconds);
+                   number(s.dependentLaunches), number(s.warpInstructions),
+                   number(s.laneInstructions), number(s.bytesLoaded),
+                   number(s.bytesStored), number(s.requests), number(s.sectors),
+                   number(s.atomics), number(s.barriers), s.seconds);
   for (const auto &[name, count] : calls)
     std::fprintf(file, "{\"call\": \"%s\", \"count\": %llu}\n", name.c_str(),
                  number(count));

@@ -107,6 +107,7 @@ static void captureWait(Device &device, Stream &stream, const Event &event) {
                "expected an event of the same capture");
   }
   stream.capture = event.capture;
+  stream.isBehindKernel = false;
   std::vector<size_t> &last = stream.capture->branchOf(stream).last;
   for (size_t node : event.nodes)
     if (std::find(last.begin(), last.end(), node) == last.end())

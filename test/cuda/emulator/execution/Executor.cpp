@@ -24,6 +24,7 @@ namespace fsdp::emulator {
 
 void Statistics::add(const Statistics &other) {
   launches += other.launches;
+  dependentLaunches += other.dependentLaunches;
   warpInstructions += other.warpInstructions;
   laneInstructions += other.laneInstructions;
   bytesLoaded += other.bytesLoaded;
@@ -230,6 +231,13 @@ void Executor::run() {
         block.index = {x, y, z};
         runBlock();
       }
+  // Kernels behind it wait for this one alone.
+  if (launch.isDependent && !block.hasGridWaited)
+    throw DeviceFault(FaultCode::LaunchFailed,
+                      "kernel " + block.kernel->name +
+                          ": expected griddepcontrol.wait in a kernel that may "
+                          "begin before the one before it has ended, got none "
+                          "until its end");
 }
 
 void Executor::runBlock() {
@@ -243,6 +251,7 @@ void Executor::runBlock() {
   for (Warp &warp : warps) {
     warp.alive = warp.threads;
     warp.waiting = warp.synchronizing = 0;
+    warp.gridWaited = block.launch->isDependent ? 0 : allLanes;
     warp.isDiverged = false;
     warp.pc = 0;
     warp.carry = 0;
@@ -440,6 +449,7 @@ void execute(const Launch &launch, DeviceMemory &memory, const Checks &checks,
   auto begin = std::chrono::steady_clock::now();
   Executor(launch, memory, checks, seed, statistics).run();
   ++statistics.launches;
+  statistics.dependentLaunches += launch.isDependent;
   statistics.seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
           .count();

@@ -22,6 +22,8 @@ namespace fsdp::emulator {
 /// What kernels did, for FSDP_EMULATOR_STATS.
 struct Statistics {
   uint64_t launches = 0;
+  /// Of these, by programmatic stream serialization.
+  uint64_t dependentLaunches = 0;
   uint64_t warpInstructions = 0;
   uint64_t laneInstructions = 0;
   /// Global memory.
@@ -44,6 +46,9 @@ struct Launch {
   uint32_t dynamicSharedBytes = 0;
   std::vector<uint8_t> parameters;
   OperationId operation = 0;
+  /// By programmatic stream serialization: it may begin before the kernel
+  /// before it has ended.
+  bool isDependent = false;
 
   uint32_t threads() const { return block[0] * block[1] * block[2]; }
 };
@@ -70,6 +75,9 @@ struct Block {
   Dimensions index = {0, 0, 0};
   /// For races between blocks.
   Accessor accessor;
+  /// Of a launch that may begin before the one before it has ended: whether any
+  /// thread of its grid has waited for that.
+  bool hasGridWaited = false;
   /// For races between its threads, if there may be any.
   bool hasThreadRaces = false;
   ThreadOrder order;
@@ -89,6 +97,9 @@ struct Warp {
   LaneMask alive = 0;
   LaneMask waiting = 0;
   LaneMask synchronizing = 0;
+  /// The lanes for which all of the grid before the launch is done: by
+  /// griddepcontrol.wait, or since the launch began behind it.
+  LaneMask gridWaited = 0;
   /// Lanes are at places of their own; otherwise all are at `pc`.
   bool isDiverged = false;
   int32_t pc = 0;

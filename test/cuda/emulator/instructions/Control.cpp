@@ -105,12 +105,21 @@ void decodeNanosleep(Decoder &decoder) {
   decoder.instruction.execute = doNothing;
 }
 
-/// Launches of one stream run one after another here, so that a kernel never
-/// waits for the one before.
+void waitForGrid(Warp &warp, const Instruction &, LaneMask mask) {
+  warp.gridWaited |= mask;
+  warp.block->hasGridWaited = true;
+}
+
+/// Launches of one stream run one after another here. What a kernel executes
+/// before its wait sees parameters and shared memory alone, for an access to
+/// global memory is a fault there: so it computes what it would if it had begun
+/// before the kernel before.
 void decodeGridDependency(Decoder &decoder) {
-  decoder.expectOneOf({"launch_dependents", "wait"});
+  if (decoder.builder.source().target < 90)
+    decoder.reject("expected .target sm_90 or later");
+  bool isWait = decoder.expectOneOf({"launch_dependents", "wait"}) == 1;
   decoder.expectOperands(0);
-  decoder.instruction.execute = doNothing;
+  decoder.instruction.execute = isWait ? waitForGrid : doNothing;
 }
 
 BarrierMode takeReduction(Decoder &decoder) {

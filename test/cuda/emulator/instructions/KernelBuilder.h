@@ -49,6 +49,7 @@ public:
   void build(const FunctionSyntax &entry);
 
   Kernel &result() { return kernel; }
+  const ModuleSyntax &source() const { return module; }
   /// Null if there is none.
   const Symbol *find(std::string_view name);
   /// The same value of `bytes` (2, 4 or 8) for all lanes.

@@ -135,6 +135,12 @@ void orderGlobal(const LaneAccess &lane, uint64_t address, const Place &place,
 uint8_t *resolveGlobal(const LaneAccess &lane, uint64_t address,
                        const uint8_t *value) {
   DeviceMemory &memory = *lane.warp.block->memory;
+  if (!(lane.warp.gridWaited >> lane.lane & 1))
+    lane.fail(
+        FaultCode::LaunchFailed,
+        "griddepcontrol.wait before accesses to global memory in a kernel "
+        "that may begin before the one before it has ended",
+        describeGlobal(lane, address));
   Place place = memory.find(address, lane.bytes);
   if ((place || (address & deviceTag)) && address % lane.bytes != 0)
     lane.failMisaligned(address);
@@ -264,7 +270,7 @@ uint8_t *resolveContiguous(Warp &warp, const Instruction &instruction,
                   (instruction.space == Space::Generic &&
                    !(first & (sharedTag | localTag | parameterTag)));
   if (different || mask != allLanes || !isGlobal || first % bytes != 0 ||
-      instruction.isStrong)
+      instruction.isStrong || warp.gridWaited != allLanes)
     return nullptr;
   DeviceMemory &memory = *warp.block->memory;
   uint32_t total = bytes * warpSize;

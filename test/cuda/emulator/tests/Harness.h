@@ -87,6 +87,8 @@ FSDP_EMULATOR_DECLARE(cuLaunchKernel,
                       (cuda::Function, unsigned, unsigned, unsigned, unsigned,
                        unsigned, unsigned, unsigned, cuda::Stream, void **,
                        void **));
+FSDP_EMULATOR_DECLARE(cuLaunchKernelEx, (const cuda::LaunchConfig *,
+                                         cuda::Function, void **, void **));
 FSDP_EMULATOR_DECLARE(cuLaunchHostFunc,
                       (cuda::Stream, cuda::HostFunction, void *));
 FSDP_EMULATOR_DECLARE(cuStreamCreate, (cuda::Stream *, unsigned));

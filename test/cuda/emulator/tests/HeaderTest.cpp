@@ -93,6 +93,8 @@ SAME(Invalidated, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 SAME(CaptureGlobal, CU_STREAM_CAPTURE_MODE_GLOBAL);
 SAME(CaptureThreadLocal, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 SAME(CaptureRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
+SAME(attributeProgrammaticStreamSerialization,
+     CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 
 #define SAME_PLACE(ours, field, theirs, other)                                 \
   static_assert(offsetof(cuda::ours, field) == offsetof(theirs, other))
@@ -109,4 +111,6 @@ static_assert(sizeof(cuda::LaunchConfig) == sizeof(CUlaunchConfig));
 SAME_PLACE(LaunchConfig, sharedBytes, CUlaunchConfig, sharedMemBytes);
 SAME_PLACE(LaunchConfig, stream, CUlaunchConfig, hStream);
 SAME_PLACE(LaunchConfig, attributeCount, CUlaunchConfig, numAttrs);
+static_assert(sizeof(cuda::LaunchAttribute) == sizeof(CUlaunchAttribute));
+SAME_PLACE(LaunchAttribute, value, CUlaunchAttribute, value);
 static_assert(sizeof(cuda::Uuid) == sizeof(CUuuid));

@@ -256,7 +256,8 @@ TEST_F(SettingsDeathTest, Statistics) {
                    std::istreambuf_iterator<char>());
   std::remove(file.c_str());
   EXPECT_THAT(text, HasSubstr("{\"kernel\": \"k\", \"device\": 0, "
-                              "\"launches\": 1, \"warp_instructions\": 14, "
+                              "\"launches\": 1, \"dependent_launches\": 0, "
+                              "\"warp_instructions\": 14, "
                               "\"lane_instructions\": 448, \"bytes_loaded\": "
                               "128, \"bytes_stored\": 256, \"requests\": 3, "
                               "\"sectors\": 40, \"atomics\": 0, "
@@ -336,6 +337,48 @@ TEST_F(SettingsDeathTest, NothingWorksBeforeInit) {
         cuDevicePrimaryCtxRetain(&context, 0) == cuda::NotInitialized;
     isRight &= !cuInit(0) && cuMemAlloc_v2(&pointer, 4) == cuda::InvalidContext;
     finish(isRight);
+  });
+}
+
+/// Of a kernel behind another one, by programmatic stream serialization.
+cuda::Result launchDependent(bool isCaptured) {
+  cuda::Module module = nullptr;
+  cuda::Function function = nullptr;
+  std::string text = kernelOf("", 1);
+  text.replace(text.find("sm_90"), 5, "sm_80");
+  cuda::Stream stream = nullptr;
+  cuStreamCreate(&stream, cuda::streamNonBlocking);
+  if (cuda::Result result = cuModuleLoadData(&module, text.c_str()))
+    return result;
+  cuModuleGetFunction(&function, module, "k");
+  cuda::DevicePointer pointer = 0;
+  void *parameters[] = {&pointer};
+  if (isCaptured)
+    cuStreamBeginCapture_v2(stream, cuda::CaptureThreadLocal);
+  cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr);
+  cuda::LaunchAttribute attribute = {};
+  attribute.id = cuda::attributeProgrammaticStreamSerialization;
+  attribute.value.programmaticStreamSerialization = 1;
+  cuda::LaunchConfig config = {1, 1, 1, 32, 1, 1, 0, stream, &attribute, 1};
+  return cuLaunchKernelEx(&config, function, parameters, nullptr);
+}
+
+TEST_F(SettingsDeathTest, DependentLaunch) {
+  expectRight([] {
+    set("CAPABILITY", "8.0");
+    finish(begin() && launchDependent(false) == cuda::NotSupported);
+  });
+  expectRight([] {
+    set("DRIVER", "12020");
+    finish(begin() && launchDependent(false) == cuda::Success);
+  });
+  expectRight([] {
+    set("DRIVER", "12020");
+    finish(begin() && launchDependent(true) == cuda::StreamCaptureUnsupported);
+  });
+  expectRight([] {
+    set("DRIVER", "12030");
+    finish(begin() && launchDependent(true) == cuda::Success);
   });
 }
 

@@ -1,0 +1,54 @@
+# A tuning table of the card: the shapes of attentions and reductions that are fastest there, for fsdp-compile --tuning.
+# Models of one layer are compiled with a table of each candidate; their profiles say which one is the fastest. A name says
+# the model's head size; FSDP_GPU_TUNED=gpt2-head64-bf16, a fixture, needs no torch.
+tuned=(${FSDP_GPU_TUNED:-head64 head128})
+
+# export_model NAME FOLDER: a layer of the named head size; needs torch.
+export_model() {
+  local arch=hf:gpt2 config=n_layer=1,n_embd=768,n_head=12,vocab_size=1024 batch=8 seq=1024
+  [ "$1" = head64 ] || {
+    arch=hf:llama batch=4 seq=2048
+    config=hidden_size=1024,intermediate_size=2816,num_hidden_layers=1,num_attention_heads=8,num_key_value_heads=8,vocab_size=1024
+  }
+  PYTHONPATH=$root/tools/fsdp-export/src "$python" -B -m fsdp_export "$arch" --config "$config" --batch "$batch" \
+    --seq "$seq" --skip-init --no-verify -o "$2"
+}
+
+pack() {
+  local name step tables table options
+  tables=$(mktemp -d)
+  for name in "${tuned[@]}"; do
+    step=$root/test/fixtures/$name options=()
+    case $name in
+      head64 | head128)
+        step=$tables/$name options=(--param-dtype bf16)
+        export_model "$name" "$step" || exit 1 ;;
+    esac
+    mkdir "$tables/tables-$name"
+    python3 "$here/gpu/tune.py" candidates "$tables/tables-$name" "$([[ $name =~ head([0-9]+) ]] && echo "${BASH_REMATCH[1]}")" || exit 1
+    for table in "$tables/tables-$name"/*.json; do
+      compile "tune-$name-$(basename "$table" .json)" "$step" --optimizer-file "$step/optimizer.mlir" --mesh shard=1 \
+        "${options[@]}" --tuning "$table" || exit 1
+    done
+    mkdir -p "$packs/tuning/$name" && cp "$tables/tables-$name"/*.json "$packs/tuning/$name/" || exit 1
+  done
+  rm -r "$tables"
+}
+
+measure() {
+  local name=$1 table candidate
+  for table in "$here/tuning/$name"/*.json; do
+    candidate=$(basename "$table" .json)
+    mkdir -p "$work/tune/$name"
+    program "tune-$name-$candidate" --device cuda --init seed=0 --data random:seed=0 --lr 0.0001 \
+      --steps "${FSDP_GPU_STEPS:-20}" --quiet --profile "$work/tune/$name/$candidate.profile" || return
+  done
+}
+
+run() {
+  local name
+  for name in "${tuned[@]}"; do
+    expect "$name, each candidate" measure "$name"
+  done
+  expect "table" python3 "$here/gpu/tune.py" table "$here/tuning" "$work/tune" "$here/log/tuning.json"
+}
