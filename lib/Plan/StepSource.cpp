@@ -270,13 +270,12 @@ llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
 }
 
 /// What @step costs on @cluster where @factors hold.
-static llvm::Expected<ClusterCost> createScaledCost(const Cluster &cluster,
-                                                    const StepProgram &step,
-                                                    CostFactors factors) {
+static llvm::Expected<ClusterCost>
+createScaledCost(const Cluster &cluster, const StepProgram &step,
+                 const CostFactors &factors) {
   auto cost = createClusterCost(cluster, step);
   if (!cost)
     return cost.takeError();
-  factors.launch = cost->launch;
   cost->model = std::make_unique<ScaledCost>(std::move(cost->model), factors);
   return cost;
 }
@@ -321,7 +320,6 @@ planProgram(const StepProgram &program, const LoweredStep &step,
                            " kernels take the times in " + cluster.stepProfile +
                            ", the others what the cluster file says");
   llvm::append_range(report.notes, step.notes);
-  report.launch = factors.noLaunch ? 0 : cost->launch;
   if (llvm::Error error = makePlan(program, std::move(cost->model),
                                    cost->placements, settings, report))
     return error;
