@@ -314,6 +314,11 @@ planProgram(const StepProgram &program, const LoweredStep &step,
     report.notes.push_back("the memory budget is above the " +
                            formatBytes(cluster.device.memoryBytes) +
                            " that the device has");
+  if (!cost->tableDevice.empty())
+    report.notes.push_back("kernels take times that were measured on " +
+                           cost->tableDevice + " (" + cluster.deviceTable +
+                           "), where it has them; the cluster file describes " +
+                           cluster.device.name);
   if (!cluster.stepProfile.empty())
     report.notes.push_back(std::to_string(cost->profiledKernels) + " of " +
                            std::to_string(program.kernels.size()) +

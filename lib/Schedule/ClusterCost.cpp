@@ -91,6 +91,8 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
         device.graphLaunchSeconds.value_or(device.launchSeconds);
   ClusterCost cost{std::make_unique<AnalyticCost>(measuredCluster, links),
                    std::move(*placements)};
+  if (table)
+    cost.tableDevice = table->getDevice();
   if (cluster.deviceTable.empty() && cluster.stepProfile.empty())
     return std::move(cost);
   std::optional<StepProfile> measured;

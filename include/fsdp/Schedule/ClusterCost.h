@@ -19,6 +19,8 @@ struct ClusterCost {
   std::unique_ptr<CostModel> model;
   /// Where the program's groups stand, in their order.
   std::vector<GroupPlacement> placements;
+  /// The device whose times the cluster's table has; empty without one.
+  std::string tableDevice = {};
   /// How many of its kernels have the time that a profile says.
   int64_t profiledKernels = 0;
 };
