@@ -425,6 +425,10 @@ TransferRoute AnalyticCost::route(const TransferKey &transfer) const {
   llvm_unreachable("not a method");
 }
 
+bool AnalyticCost::ordersCollectives() const {
+  return !cluster.intra || cluster.intra->kind != IntraKind::Memory;
+}
+
 int AnalyticCost::rate(Queue queue, QueueMask active) const {
   return rates[unsigned(queue)][active & ((1u << kNumQueues) - 1)];
 }

@@ -41,6 +41,7 @@ public:
   KernelRoof roof(const KernelCost &kernel) const override;
   TransferCost transfer(const TransferKey &transfer) const override;
   TransferRoute route(const TransferKey &transfer) const override;
+  bool ordersCollectives() const override;
   int rate(Queue queue, QueueMask active) const override;
 
   const Cluster &getCluster() const { return cluster; }

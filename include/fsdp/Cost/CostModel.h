@@ -243,6 +243,11 @@ public:
   /// What that cost is made of, as far as the model knows.
   virtual TransferRoute route(const TransferKey &) const { return {}; }
 
+  /// Whether collectives of a program that runs as a CUDA graph come one after
+  /// the other in its order, whatever their queues: NCCL's kernels of one GPU
+  /// that began in orders which differ between ranks would wait forever.
+  virtual bool ordersCollectives() const { return false; }
+
   /// Speed of @queue while the queues of @active run, in 1/1024: in [1, 1024],
   /// 1024 alone, never rising when @active grows. Whether @active holds @queue
   /// makes no difference. Transfers on one link share it apart from this: what

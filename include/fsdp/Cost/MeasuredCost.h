@@ -106,6 +106,7 @@ public:
   KernelRoof roof(const KernelCost &kernel) const override;
   TransferCost transfer(const TransferKey &transfer) const override;
   TransferRoute route(const TransferKey &transfer) const override;
+  bool ordersCollectives() const override { return base->ordersCollectives(); }
   int rate(Queue queue, QueueMask active) const override;
 
 private:

@@ -55,6 +55,7 @@ public:
   TransferRoute route(const TransferKey &transfer) const override {
     return base->route(transfer);
   }
+  bool ordersCollectives() const override { return base->ordersCollectives(); }
   int rate(Queue queue, QueueMask active) const override;
 
 private:
