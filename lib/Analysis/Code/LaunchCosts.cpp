@@ -415,19 +415,13 @@ void Counter::count(scf::ForOp loop, double times) {
   if (low && high && step && step->isConstant() && step->low > 0) {
     double by = step->low;
     trips = getTrips(*low, *high, by);
-    double steps = std::ceil((high->high - low->low) / by) - 1,
-           stride = low->isConstant()
+    // Threads that begin at other numbers are at others.
+    double stride = low->isConstant()
                         ? by
-                        : std::gcd(int64_t(low->stride), int64_t(by));
+                        : std::gcd(int64_t(low->stride), int64_t(by)),
+           steps = std::ceil((high->high - low->low) / stride) - 1;
     known[loop.getInductionVar()] =
-        low->isConstant()
-            ? Interval{low->low, low->low + by * std::max(0.0, steps), stride}
-            : Interval{low->low,
-                       low->low + stride * std::max(0.0, std::ceil((high->high -
-                                                                    low->low) /
-                                                                   stride) -
-                                                             1),
-                       stride};
+        Interval{low->low, low->low + stride * std::max(0.0, steps), stride};
   }
   instructions += threads * times * trips * double(kLoopInstructions);
   count(*loop.getBody(), times * trips, /*isLoop=*/true);

@@ -21,8 +21,9 @@ namespace mlir::fsdp {
 /// iterations, in which each is taken as equally frequent. From that follow the
 /// iterations of a loop and how often a branch is taken, as means over threads;
 /// a branch on data, on addresses, or on what an interval does not say is
-/// taken. Instructions are those of the ops as they stand, some in fixed
-/// numbers (functions of math), before LLVM simplifies them.
+/// taken, and a loop to such a bound has one iteration. Instructions are those
+/// of the ops as they stand, some in fixed numbers (functions of math), before
+/// LLVM simplifies them.
 llvm::SmallVector<LaunchCost, 0> getLaunchCosts(func::FuncOp kernel);
 
 } // namespace mlir::fsdp
