@@ -51,9 +51,16 @@ def counted(name):
     return forward * tokens * element, backward * tokens * element
 
 
-def blocks(calls, marks):
-    """For each name in `marks`, the calls from its second call up to its third: those of one block."""
-    for mark in marks:
+def kernel_calls(folder):
+    """What rank 0 of a run with `--trace folder` called, in order."""
+    events = json.loads((folder / "rank-0.json").read_text())["traceEvents"]
+    return [event for event in events if event["ph"] == "X" and event["cat"] == "kernel"]
+
+
+def of_phases(calls):
+    """Of forward and of backward, the calls from the second attention up to the third: those of one block."""
+    for kind in ("attention", "attention_backward"):
+        mark = next(call["name"] for call in calls if kind in call["name"])
         places = [i for i, call in enumerate(calls) if call["name"] == mark]
         yield calls[places[1]:places[2]]
 
@@ -72,18 +79,15 @@ def main():
                  "--target", "cuda", "-o", folder / "step"])
             profile, stats = measure(folder / "step", folder, args.bin.parent / "test" / "cuda" / "emulator", 1,
                                      "--trace", folder / "trace")
-            events = json.loads((folder / "trace" / "rank-0.json").read_text())["traceEvents"]
+            calls = kernel_calls(folder / "trace")
         functions = functions_of(profile, stats)
         products = {call["name"]: 0 for call in profile["calls"] if call["kind"] == "matmul"}
         for product in profile["products"]:
             if product["epilogue"] & ADDEND:
                 products[product["name"]] = (product["m"] * product["n"] * math.prod(product["batch"])
                                              * BYTES[product["dtype"]])
-        calls = [event for event in events if event["ph"] == "X" and event["cat"] == "kernel"]
-        forward = next(c["name"] for c in calls if "attention" in c["name"])
-        backward = next(c["name"] for c in calls if "attention_backward" in c["name"])
         print(f"{name}: {LAYERS} blocks, {saved.MODELS[name][1]}")
-        for phase, block, by_hand in zip(("forward", "backward"), blocks(calls, (forward, backward)), counted(name)):
+        for phase, block, by_hand in zip(("forward", "backward"), of_phases(calls), counted(name)):
             launches = moved = 0
             print(f"  {phase:40} launches       KiB   us at the roof")
             for call in block:

@@ -14,6 +14,8 @@
 #   parity       losses and norms beside PyTorch's
 #   memory       the runtime's account and nvidia-smi's beside the plan
 #   speed-gpt2, speed-llama   time and memory of a step beside PyTorch's, eager and compiled
+#   calibrate    times of our own kernels, as a device table for fsdp-plan: log/device-table.json (FSDP_GPU_QUICK=1 where
+#                it is packed: tiny sizes)
 #   graph        runs with CUDA graphs and dependent launch, and without, bit for bit; their times
 #   tune         the shapes of attentions and reductions that are fastest, as a table for fsdp-compile --tuning
 #   sanitizer    compute-sanitizer's four tools, where it is installed
@@ -27,7 +29,7 @@
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 limit=${FSDP_GPU_LIMIT:-180}
-all=(facts words kernels ranks parity memory speed-gpt2 speed-llama graph tune sanitizer)
+all=(facts words kernels ranks parity memory speed-gpt2 speed-llama calibrate graph tune sanitizer)
 export here
 
 packs=

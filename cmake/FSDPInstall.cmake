@@ -32,7 +32,7 @@ endif()
 
 if(FSDP_BUILD_COMPILER)
   foreach(library Dialect ABI Cost Schedule Arena Planning
-          AnalysisContract AnalysisStep AnalysisKernels AnalysisAttention
+          AnalysisContract AnalysisCode AnalysisStep AnalysisKernels AnalysisAttention
           Analysis Passes Tool Target PlanReport Driver Plan)
     fsdp_export(FSDP${library} ${library} Compiler)
   endforeach()

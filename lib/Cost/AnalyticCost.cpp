@@ -9,6 +9,7 @@
 #include "fsdp/Cost/NcclModel.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cassert>
@@ -83,8 +84,17 @@ AnalyticCost::AnalyticCost(Cluster description, const QueueLinks &links)
           uint16_t(computeRate(cluster, links, queue, active));
 }
 
-Time AnalyticCost::kernel(const KernelCost &kernel) const {
-  const Device &device = cluster.device;
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// Lanes of a warp, and shared memory that the driver takes of each block.
+static constexpr int64_t kWarp = 32, kReservedShared = 1024;
+
+/// Of the flops of @kernel, by type: at the part of each unit's peak that they
+/// reach, or at the peak itself.
+static double getArithmeticSeconds(const Device &device,
+                                   const KernelCost &kernel, bool atPeak) {
   bool isAttention = kernel.kind == KernelKind::Attention ||
                      kernel.kind == KernelKind::AttentionBackward;
   bool usesMatrixUnits = isAttention || kernel.kind == KernelKind::Matmul;
@@ -98,19 +108,144 @@ Time AnalyticCost::kernel(const KernelCost &kernel) const {
     double attention = kernel.kind == KernelKind::Attention
                            ? device.attentionForward[i]
                            : device.attentionBackward[i];
-    if (matrix && isAttention && attention > 0)
-      arithmetic += flops / (device.matmul[i].peak * attention);
-    else if (matrix)
-      arithmetic += device.matmul[i].seconds(flops);
-    else if (device.vector[i].peak > 0)
-      arithmetic += device.vector[i].seconds(flops);
+    // Narrow types without units of their own are computed in f32.
+    const RatedUnit &unit = matrix ? device.matmul[i]
+                            : device.vector[i].peak > 0
+                                ? device.vector[i]
+                                : device.vector[unsigned(CostDtype::F32)];
+    if (atPeak)
+      arithmetic += flops / unit.peak;
+    else if (matrix && isAttention && attention > 0)
+      arithmetic += flops / (unit.peak * attention);
     else
-      // Narrow types without units of their own are computed in f32.
-      arithmetic += device.vector[unsigned(CostDtype::F32)].seconds(flops);
+      arithmetic += unit.seconds(flops);
   }
-  double traffic = device.memory.seconds(double(kernel.bytes));
-  return toTime(device.launchSeconds + std::max(arithmetic, traffic));
+  return arithmetic;
 }
+
+namespace {
+/// What the multiprocessors make of one launch.
+struct LaunchTime {
+  /// Threads that run at once.
+  int64_t resident = 0;
+  /// Its bytes at the peak of the memory, at the rate that so many bytes reach,
+  /// and where a multiprocessor waits for what its threads have asked for.
+  double atPeak = 0, bySize = 0, byThreads = 0;
+  double instructions = 0;
+
+  double getMemory() const { return std::max(bySize, byThreads); }
+  double getSeconds() const { return std::max(getMemory(), instructions); }
+};
+} // namespace
+
+/// Little's law: bytes in flight = rate x latency. A warp issues an instruction
+/// in a cycle at most, and a multiprocessor without a block none.
+static LaunchTime getLaunchTime(const Device &device,
+                                const LaunchCost &launch) {
+  const Multiprocessors &all = device.multiprocessors;
+  int64_t blocks = std::clamp<int64_t>(
+      std::min(all.threads / launch.threads,
+               all.sharedBytes / (launch.shared + kReservedShared)),
+      1, std::max<int64_t>(1, divideCeil(launch.blocks, all.count)));
+  LaunchTime time;
+  time.resident = std::min(launch.blocks, blocks * all.count) * launch.threads;
+  double bytes = double(launch.read + launch.written);
+  time.atPeak = bytes / device.memory.peak;
+  time.bySize = device.memory.seconds(bytes);
+  if (launch.bytesInFlight > 0)
+    time.byThreads = double(launch.read) * all.latencySeconds /
+                     (double(time.resident) * double(launch.bytesInFlight));
+  int64_t warps = blocks * int64_t(divideCeil(launch.threads, kWarp)),
+          issued = std::min(all.issuedPerCycle, warps);
+  time.instructions =
+      double(launch.instructions) / kWarp /
+      (double(std::min(launch.blocks, all.count) * issued) * all.clock);
+  return time;
+}
+
+bool AnalyticCost::usesLaunches(const KernelCost &kernel) const {
+  return cluster.device.multiprocessors.count > 0 && !kernel.launches.empty();
+}
+
+double AnalyticCost::getStartSeconds(const KernelCost &kernel) const {
+  return cluster.device.launchSeconds *
+         (usesLaunches(kernel) ? double(kernel.launches.size()) : 1.0);
+}
+
+Time AnalyticCost::launch(const KernelCost &kernel) const {
+  return toTime(getStartSeconds(kernel));
+}
+
+Time AnalyticCost::kernel(const KernelCost &kernel) const {
+  const Device &device = cluster.device;
+  double arithmetic = getArithmeticSeconds(device, kernel, /*atPeak=*/false);
+  double rest = 0;
+  if (usesLaunches(kernel))
+    for (const LaunchCost &launch : kernel.launches)
+      rest += getLaunchTime(device, launch).getSeconds();
+  else
+    rest = device.memory.seconds(double(kernel.bytes));
+  return toTime(getStartSeconds(kernel) + std::max(arithmetic, rest));
+}
+
+/// Of what @kernel takes beyond the roof, the largest part: what launches take,
+/// or what the slowest of arithmetic, memory and instructions does.
+KernelRoof AnalyticCost::roof(const KernelCost &kernel) const {
+  const Device &device = cluster.device;
+  double peakArithmetic = getArithmeticSeconds(device, kernel, /*atPeak=*/true),
+         arithmetic = getArithmeticSeconds(device, kernel, /*atPeak=*/false),
+         needed = double(kernel.bytes) / device.memory.peak,
+         roof = std::max(peakArithmetic, needed);
+  LaunchTime sum{0, needed, device.memory.seconds(double(kernel.bytes)), 0, 0};
+  double rest = sum.bySize, memory = sum.bySize;
+  if (usesLaunches(kernel)) {
+    sum = LaunchTime();
+    rest = memory = 0;
+    for (const LaunchCost &launch : kernel.launches) {
+      LaunchTime time = getLaunchTime(device, launch);
+      // The launch that moves most says how many threads there are.
+      if (time.atPeak >= sum.atPeak - time.atPeak)
+        sum.resident = time.resident;
+      sum.atPeak += time.atPeak;
+      sum.bySize += time.bySize;
+      sum.byThreads += std::max(0.0, time.byThreads - time.bySize);
+      sum.instructions += time.instructions;
+      memory += time.getMemory();
+      rest += time.getSeconds();
+    }
+  }
+  KernelRoof result;
+  result.time = toTime(roof);
+  double start = getStartSeconds(kernel), work = std::max(arithmetic, rest),
+         most = 0;
+  auto loses = [&](KernelLimit limit, double lost, double amount) {
+    // A thousandth of the time is no reason.
+    if (lost <= std::max(most, (start + work) / 1000))
+      return;
+    most = lost;
+    result.limit = limit;
+    result.amount = amount;
+  };
+  loses(KernelLimit::Launch, start,
+        usesLaunches(kernel) ? double(kernel.launches.size()) : 1.0);
+  if (work - roof <= most)
+    return result;
+  most = 0;
+  if (arithmetic >= rest) {
+    loses(KernelLimit::Units, arithmetic - roof, peakArithmetic / arithmetic);
+  } else if (rest - memory > memory - needed) {
+    loses(KernelLimit::Instructions, rest - roof, 0);
+  } else {
+    loses(KernelLimit::Reads, sum.atPeak - needed, sum.atPeak / needed);
+    loses(KernelLimit::Bytes, sum.bySize - sum.atPeak, sum.atPeak / sum.bySize);
+    loses(KernelLimit::Threads, sum.byThreads, double(sum.resident));
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------===//
 
 /// What one rank reads and writes for a collective of @bytes among @ranks
 /// that copy in shared memory: what is copied is read and written once, a sum
@@ -288,6 +423,10 @@ TransferRoute AnalyticCost::route(const TransferKey &transfer) const {
   }
   }
   llvm_unreachable("not a method");
+}
+
+bool AnalyticCost::ordersCollectives() const {
+  return !cluster.intra || cluster.intra->kind != IntraKind::Memory;
 }
 
 int AnalyticCost::rate(Queue queue, QueueMask active) const {

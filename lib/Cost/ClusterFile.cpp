@@ -81,6 +81,19 @@ static void readAttention(JsonObject object, Device &device) {
   object.finish();
 }
 
+static Multiprocessors readMultiprocessors(JsonObject object) {
+  constexpr NumberRange kClock = {1e-3, false, 1e3}; // GHz
+  Multiprocessors result;
+  result.count = object.integer("count", 1, kMostOfACount);
+  result.clock = object.number("clock_ghz", kClock) * kGiga;
+  result.issuedPerCycle = object.integer("issued_per_cycle", 1, 1024);
+  result.threads = object.integer("threads", 1, kMostOfACount);
+  result.sharedBytes = object.integer("shared_kib", 1, 1 << 20) * 1024;
+  result.latencySeconds = object.number("latency_ns", kLatency) * 1e-9;
+  object.finish();
+  return result;
+}
+
 static void readDevice(JsonObject object, Cluster &cluster) {
   Device &device = cluster.device;
   device.name = object.string("name");
@@ -93,6 +106,9 @@ static void readDevice(JsonObject object, Cluster &cluster) {
                                       " bytes, got " +
                                       Twine(device.reservedBytes));
   device.launchSeconds = object.number("launch_us", kLatency) * kMicro;
+  if (object.has("graph_launch_us"))
+    device.graphLaunchSeconds =
+        object.number("graph_launch_us", kLatency) * kMicro;
   readUnits(object.object("matmul"), device.matmul);
   readUnits(object.object("vector"), device.vector);
   if (device.vector[unsigned(CostDtype::F32)].peak == 0)
@@ -101,6 +117,9 @@ static void readDevice(JsonObject object, Cluster &cluster) {
   device.memory.peak = memory.number("gb_per_s", kBandwidth) * kGiga;
   device.memory.curve = readCurve(memory);
   memory.finish();
+  if (object.has("multiprocessors"))
+    device.multiprocessors =
+        readMultiprocessors(object.object("multiprocessors"));
   if (object.has("attention"))
     readAttention(object.object("attention"), device);
   if (object.has("table")) {

@@ -52,6 +52,9 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
   if (root.has("launch_us"))
     table.launchSeconds =
         root.number("launch_us", NumberRange::nonNegative()) * kMicro;
+  if (root.has("graph_launch_us"))
+    table.graphLaunchSeconds =
+        root.number("graph_launch_us", NumberRange::nonNegative()) * kMicro;
 
   if (root.has("matmul")) {
     JsonArray list = root.array("matmul");
@@ -361,6 +364,17 @@ MeasuredCost::Source MeasuredCost::getSource(const KernelCost &kernel) const {
 
 Time MeasuredCost::kernel(const KernelCost &kernel) const {
   return lookUp(kernel).first;
+}
+
+Time MeasuredCost::launch(const KernelCost &kernel) const {
+  return base->launch(kernel);
+}
+
+KernelRoof MeasuredCost::roof(const KernelCost &kernel) const {
+  KernelRoof roof = base->roof(kernel);
+  if (getSource(kernel) != Source::Base)
+    roof.limit = KernelLimit::None;
+  return roof;
 }
 
 TransferCost MeasuredCost::transfer(const TransferKey &transfer) const {

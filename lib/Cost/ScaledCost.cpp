@@ -21,10 +21,14 @@ Time ScaledCost::kernel(const KernelCost &kernel) const {
                    kernel.kind == KernelKind::Attention ||
                    kernel.kind == KernelKind::AttentionBackward;
   Time time = base->kernel(kernel);
-  Time launch = std::min(time, factors.launch);
+  Time launch = std::min(time, base->launch(kernel));
   return (factors.noLaunch ? 0 : launch) +
          divide(time - launch,
                 isProduct ? factors.products : factors.otherKernels);
+}
+
+Time ScaledCost::launch(const KernelCost &kernel) const {
+  return factors.noLaunch ? 0 : base->launch(kernel);
 }
 
 static void multiplyBandwidth(Cluster &cluster, Link link, double factor) {

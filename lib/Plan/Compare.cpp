@@ -95,6 +95,7 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
       simulateVariant("compiled", "as simulated (" + trace.order + ")",
                       *program, *cost->model, cost->placements);
   run->transfers = simulated.transfers;
+  run->roofs = simulated.roofs;
   run->reasons = getRunReasons(simulated, *run);
   report.comparesFirstStep = trace.steps.size() == 1;
   llvm::append_range(report.notes, getRunNotes(*traces, program->worldSize));

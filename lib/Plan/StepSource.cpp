@@ -271,13 +271,12 @@ llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
 }
 
 /// What @step costs on @cluster where @factors hold.
-static llvm::Expected<ClusterCost> createScaledCost(const Cluster &cluster,
-                                                    const StepProgram &step,
-                                                    CostFactors factors) {
+static llvm::Expected<ClusterCost>
+createScaledCost(const Cluster &cluster, const StepProgram &step,
+                 const CostFactors &factors) {
   auto cost = createClusterCost(cluster, step);
   if (!cost)
     return cost.takeError();
-  factors.launch = cost->launch;
   cost->model = std::make_unique<ScaledCost>(std::move(cost->model), factors);
   return cost;
 }
@@ -316,13 +315,17 @@ planProgram(const StepProgram &program, const LoweredStep &step,
     report.notes.push_back("the memory budget is above the " +
                            formatBytes(cluster.device.memoryBytes) +
                            " that the device has");
+  if (!cost->tableDevice.empty())
+    report.notes.push_back("kernels take times that were measured on " +
+                           cost->tableDevice + " (" + cluster.deviceTable +
+                           "), where it has them; the cluster file describes " +
+                           cluster.device.name);
   if (!cluster.stepProfile.empty())
     report.notes.push_back(std::to_string(cost->profiledKernels) + " of " +
                            std::to_string(program.kernels.size()) +
                            " kernels take the times in " + cluster.stepProfile +
                            ", the others what the cluster file says");
   llvm::append_range(report.notes, step.notes);
-  report.launch = factors.noLaunch ? 0 : cost->launch;
   if (llvm::Error error = makePlan(program, std::move(cost->model),
                                    cost->placements, settings, report))
     return error;

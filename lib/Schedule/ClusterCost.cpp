@@ -72,6 +72,7 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
       getMainGroup(program, *placements, {Queue::AllGather, Queue::Reduce}),
       getMainGroup(program, *placements, {Queue::AllReduce}));
   Cluster measuredCluster = cluster;
+  Device &device = measuredCluster.device;
   std::optional<DeviceTable> table;
   if (!cluster.deviceTable.empty()) {
     llvm::Expected<DeviceTable> loaded = DeviceTable::load(cluster.deviceTable);
@@ -80,12 +81,18 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
           "device.table of cluster '" + cluster.name +
           "': " + llvm::toString(loaded.takeError()));
     table = std::move(*loaded);
-    double &launch = measuredCluster.device.launchSeconds;
-    launch = table->getLaunchSeconds().value_or(launch);
+    device.launchSeconds =
+        table->getLaunchSeconds().value_or(device.launchSeconds);
+    if (std::optional<double> launch = table->getGraphLaunchSeconds())
+      device.graphLaunchSeconds = launch;
   }
+  if (program.isGraph)
+    device.launchSeconds =
+        device.graphLaunchSeconds.value_or(device.launchSeconds);
   ClusterCost cost{std::make_unique<AnalyticCost>(measuredCluster, links),
-                   std::move(*placements),
-                   toTime(measuredCluster.device.launchSeconds)};
+                   std::move(*placements)};
+  if (table)
+    cost.tableDevice = table->getDevice();
   if (cluster.deviceTable.empty() && cluster.stepProfile.empty())
     return std::move(cost);
   std::optional<StepProfile> measured;

@@ -72,6 +72,7 @@ StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
   copy.modules = program.modules;
   copy.worldSize = program.worldSize;
   copy.isStep = program.isStep;
+  copy.isGraph = program.isGraph;
   copy.ops.reserve(program.ops.size());
   return copy;
 }

@@ -123,7 +123,8 @@ bool Player::tryTransfer(int queue) {
   Id start = order[queue][begun[queue]];
   const TimedOp &op = program.ops[start];
   if (place[start] > Id(begun[0]) ||
-      !llvm::all_of(op.after, [&](Id a) { return done[a]; }))
+      !llvm::all_of(op.after, [&](Id a) { return done[a]; }) ||
+      (op.previous >= 0 && !done[op.previous]))
     return false;
   OpSpan &span = result.spans[start];
   span.begin = now;
@@ -162,6 +163,10 @@ void Player::blameStart(Id start, OpSpan &span) {
   } else if (begun[queue] && endsNow(order[queue][begun[queue] - 1])) {
     span.why = Blocker::Queue;
     span.blocker = order[queue][begun[queue] - 1];
+  } else if (op.previous >= 0 && endsNow(op.previous)) {
+    // Both are of one order, as if they were on one queue.
+    span.why = Blocker::Queue;
+    span.blocker = op.previous;
   } else {
     for (Id a : op.after)
       if (endsNow(a)) {
@@ -310,6 +315,8 @@ mlir::fsdp::sched::addTimes(const StepProgram &program, const CostModel &cost,
   // By event: its start. By value: what last wrote it.
   std::vector<Id> starts = getEventOps(program).start;
   std::vector<Id> writers(program.values.size(), -1);
+  bool keepsOrder = program.isGraph && cost.ordersCollectives();
+  Id lastCollective = -1;
   result.ops.reserve(program.ops.size());
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     TimedOp &timed = result.ops.emplace_back();
@@ -321,6 +328,10 @@ mlir::fsdp::sched::addTimes(const StepProgram &program, const CostModel &cost,
     if (op.kind == StepOpKind::Start) {
       timed.kind = TimedOp::Start;
       timed.queue = op.queue;
+      if (keepsOrder && !program.transfers[op.transfer].isCopy()) {
+        timed.previous = lastCollective;
+        lastCollective = i;
+      }
       TransferCost time = cost.transfer(
           makeTransferKey(program.transfers[op.transfer], placements));
       timed.cost = {time.latency, time.work, Id(time.link)};

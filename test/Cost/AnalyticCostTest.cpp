@@ -64,6 +64,89 @@ TEST_F(AnalyticCostTest, AKernelIsItsLaunchAndTheHigherRoof) {
   EXPECT_EQ(model.kernel(vector), (5 + 10) * kMicrosecond);
 }
 
+/// Ten multiprocessors of 1 GHz, which issue 4 instructions in a cycle, hold
+/// 1000 threads and 100 KiB, and wait 1 us for memory.
+std::string withMultiprocessors() {
+  return replaced(R"("launch_us": 5,)", R"("launch_us": 5, "multiprocessors": {
+      "count": 10, "clock_ghz": 1, "issued_per_cycle": 4, "threads": 1000,
+      "shared_kib": 100, "latency_ns": 1000},)");
+}
+
+/// A kernel of one launch that streams @bytes, half of them loaded.
+KernelCost stream(int64_t bytes, int64_t blocks, int64_t inFlight) {
+  KernelCost kernel = move(bytes);
+  kernel.kind = KernelKind::Vector;
+  LaunchCost launch;
+  launch.blocks = blocks;
+  launch.threads = 100;
+  launch.read = launch.loaded = launch.written = launch.stored = bytes / 2;
+  launch.bytesInFlight = inFlight;
+  kernel.launches.push_back(launch);
+  return kernel;
+}
+
+TEST_F(AnalyticCostTest, ALaunchIsBoundByBytesThreadsOrInstructions) {
+  AnalyticCost gpu = make(withMultiprocessors());
+  // 100 MB at 1000 GB/s; 10000 threads with 1 KB each in flight are enough.
+  KernelCost kernel = stream(100'000'000, 1000, 1000);
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 100) * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).time, 100 * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).limit, KernelLimit::Launch);
+  // 50 MB in pieces of 10000 x 4 bytes, 1 us each.
+  kernel = stream(100'000'000, 1000, 4);
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 1250) * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).limit, KernelLimit::Threads);
+  EXPECT_EQ(gpu.roof(kernel).amount, 10000);
+  // One block of 100 threads.
+  kernel = stream(1'000'000, 1, 4);
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 1250) * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).amount, 100);
+  // Of 60 KiB, one block is resident on each: a tenth of the threads.
+  kernel = stream(100'000'000, 1000, 4);
+  kernel.launches[0].shared = 60 * 1024;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 12500) * kMicrosecond);
+  // 40 instructions of warps in a nanosecond.
+  kernel = stream(1000, 1000, 1000);
+  kernel.launches[0].instructions = 32 * 40 * 100'000;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 100) * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).limit, KernelLimit::Instructions);
+  // Of two multiprocessors; of two warps.
+  kernel.launches[0].blocks = 2;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 500) * kMicrosecond);
+  kernel.launches[0].threads = 32;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 2000) * kMicrosecond);
+}
+
+TEST_F(AnalyticCostTest, EachFunctionIsLaunched) {
+  AnalyticCost gpu = make(withMultiprocessors());
+  KernelCost kernel = stream(100'000'000, 1000, 1000);
+  kernel.launches.push_back(kernel.launches.front());
+  // What is needed once is moved twice.
+  EXPECT_EQ(gpu.kernel(kernel), (2 * 5 + 2 * 100) * kMicrosecond);
+  EXPECT_EQ(gpu.launch(kernel), 10 * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).time, 100 * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).limit, KernelLimit::Reads);
+  EXPECT_EQ(gpu.roof(kernel).amount, 2);
+  // A cluster without multiprocessors knows nothing of launches.
+  EXPECT_EQ(model.kernel(kernel), model.kernel(move(100'000'000)));
+  EXPECT_EQ(model.launch(kernel), 5 * kMicrosecond);
+  // And a kernel without launches costs the same on both.
+  EXPECT_EQ(gpu.kernel(move(1'000'000)), model.kernel(move(1'000'000)));
+}
+
+TEST_F(AnalyticCostTest, TheRoofIsThePeakAndTheReasonWhatLosesMost) {
+  // 1e11 flops in 100 us; at 0.8 of the peak 125, and 5 to start.
+  KernelCost matmul = makeMatmul(CostDtype::BF16, 5000, 5000, 2000);
+  EXPECT_EQ(model.roof(matmul).time, 100 * kMicrosecond);
+  EXPECT_EQ(model.roof(matmul).limit, KernelLimit::Units);
+  EXPECT_DOUBLE_EQ(model.roof(matmul).amount, 0.8);
+  // 10 MB: 10 us, at 0.707 of the rate 14.
+  EXPECT_EQ(model.roof(move(10'000'000)).time, 10 * kMicrosecond);
+  EXPECT_EQ(model.roof(move(10'000'000)).limit, KernelLimit::Launch);
+  EXPECT_EQ(model.roof(move(30'000'000)).limit, KernelLimit::Bytes);
+  EXPECT_EQ(model.roof(KernelCost()).time, 0);
+}
+
 TEST_F(AnalyticCostTest, ATypeWithoutUnitsIsComputedInF32) {
   KernelCost half = makeMatmul(CostDtype::F16, 1000, 1000, 1000);
   // 2e9 flops at 100 TFLOP/s.

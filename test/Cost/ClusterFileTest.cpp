@@ -177,6 +177,17 @@ TEST(ClusterFile, NumbersOfMachines) {
   EXPECT_EQ(errorOf(replaced("\"latency_us\": 10", "\"latency_us\": 1e15")),
             "c.json: links.host.latency_us: expected a number of at least 0, "
             "at most 1e+06, got 1e+15");
+  EXPECT_EQ(errorOf(replaced("\"launch_us\": 5",
+                             "\"launch_us\": 5, \"graph_launch_us\": -1")),
+            "c.json: device.graph_launch_us: expected a number of at least 0, "
+            "at most 1e+06, got -1");
+  EXPECT_EQ(errorOf(replaced("\"launch_us\": 5",
+                             "\"launch_us\": 5, \"multiprocessors\": "
+                             "{\"count\": 0, \"clock_ghz\": 1, "
+                             "\"issued_per_cycle\": 4, \"threads\": 2048, "
+                             "\"shared_kib\": 100, \"latency_ns\": 500}")),
+            "c.json: device.multiprocessors.count: expected an integer of at "
+            "least 1, at most 2147483648, got 0");
   EXPECT_EQ(errorOf(replaced("\"launch_us\": 5", "\"launch_us\": 1e12")),
             "c.json: device.launch_us: expected a number of at least 0, at "
             "most 1e+06, got 1e+12");

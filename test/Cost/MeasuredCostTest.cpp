@@ -78,6 +78,47 @@ KernelCost matmul(int64_t m, int64_t n, int64_t k) {
   return makeMatmul(CostDtype::BF16, m, n, k);
 }
 
+TEST(MeasuredCost, launchesOnAStreamAndInAGraph) {
+  auto parse = [](llvm::StringRef graph) {
+    return DeviceTable::parse((R"({"format": "fsdp-device-table/1",
+      "device": "test", "launch_us": 3)" +
+                               graph + "}")
+                                  .str(),
+                              "t.json");
+  };
+  auto without = parse("");
+  ASSERT_TRUE(bool(without));
+  EXPECT_FALSE(without->getGraphLaunchSeconds());
+  auto with = parse(", \"graph_launch_us\": 1.5");
+  ASSERT_TRUE(bool(with));
+  EXPECT_DOUBLE_EQ(*with->getLaunchSeconds(), 3e-6);
+  EXPECT_DOUBLE_EQ(*with->getGraphLaunchSeconds(), 1.5e-6);
+  auto wrong = parse(", \"graph_launch_us\": -1");
+  EXPECT_FALSE(bool(wrong));
+  EXPECT_EQ(llvm::toString(wrong.takeError()),
+            "t.json: graph_launch_us: expected a number of at least 0, got -1");
+}
+
+/// What is measured stands at the roof as it does without; the reason is none.
+TEST(MeasuredCost, theRoofOfWhatWasMeasured) {
+  auto table = DeviceTable::parse(kTable, "t.json");
+  ASSERT_TRUE(bool(table));
+  Cluster cluster = parseOrFail(kRoundCluster);
+  auto make = [&] {
+    return std::make_unique<AnalyticCost>(cluster, QueueLinks());
+  };
+  MeasuredCost cost(make(), std::move(*table), std::nullopt);
+  KernelCost stream;
+  stream.bytes = 10'000'000;
+  EXPECT_EQ(cost.roof(stream).time, make()->roof(stream).time);
+  EXPECT_EQ(cost.roof(stream).limit, KernelLimit::None);
+  EXPECT_EQ(make()->roof(stream).limit, KernelLimit::Launch);
+  // Not in the table: as computed.
+  KernelCost product = makeMatmul(CostDtype::F32, 64, 64, 64);
+  EXPECT_EQ(cost.roof(product).limit, make()->roof(product).limit);
+  EXPECT_NE(cost.roof(product).limit, KernelLimit::None);
+}
+
 TEST(MeasuredCost, ATablesShapesHaveTheirTimes) {
   MeasuredCost cost = make(table(), std::nullopt);
   EXPECT_EQ(cost.kernel(matmul(1024, 1024, 1024)), 10 * kMicrosecond);

@@ -15,16 +15,21 @@ using namespace mlir::fsdp;
 namespace {
 class Fixed : public CostModel {
 public:
+  explicit Fixed(Time launch) : launchTime(launch) {}
   Time kernel(const KernelCost &) const override { return 1000; }
+  Time launch(const KernelCost &) const override { return launchTime; }
   TransferCost transfer(const TransferKey &key) const override {
     return {70, 600, key.group.nodes > 1 ? Link::Inter : Link::Intra};
   }
   int rate(Queue, QueueMask) const override { return 512; }
+
+private:
+  Time launchTime;
 };
 } // namespace
 
-static ScaledCost make(const CostFactors &factors) {
-  return ScaledCost(std::make_unique<Fixed>(), factors);
+static ScaledCost make(const CostFactors &factors, Time launch = 0) {
+  return ScaledCost(std::make_unique<Fixed>(launch), factors);
 }
 
 TEST(ScaledCost, changesNothingByItself) {
@@ -49,18 +54,17 @@ TEST(ScaledCost, changesOnePartAtATime) {
 
   // What it takes to start is not what it does.
   factors = {};
-  factors.launch = 300;
-  EXPECT_EQ(make(factors).kernel(product), 1000);
+  EXPECT_EQ(make(factors, 300).kernel(product), 1000);
   factors.products = 2;
-  EXPECT_EQ(make(factors).kernel(product), 650);
+  EXPECT_EQ(make(factors, 300).kernel(product), 650);
+  EXPECT_EQ(make(factors, 300).launch(product), 300);
 
   // Never below nothing.
   factors = {};
   factors.noLaunch = true;
-  factors.launch = 300;
-  EXPECT_EQ(make(factors).kernel(other), 700);
-  factors.launch = 3000;
-  EXPECT_EQ(make(factors).kernel(other), 0);
+  EXPECT_EQ(make(factors, 300).kernel(other), 700);
+  EXPECT_EQ(make(factors, 3000).kernel(other), 0);
+  EXPECT_EQ(make(factors, 300).launch(other), 0);
 
   factors = {};
   factors.freeCompute = true;

@@ -34,6 +34,8 @@ StepProgram makeProgram() {
   program.groups = {{2, 1}};
   program.units = {"layers.0"};
   program.kernels.resize(2);
+  program.kernels[0].name = "k0";
+  program.kernels[1].name = "k1";
   program.transfers = {{TransferKind::AllGather, {1000}, 0, {"f32"}, {1}},
                        {TransferKind::ReduceScatter, {2000}, 0, {"f32"}, {1}}};
   auto start = [&](Id event, Queue queue) {
@@ -130,6 +132,35 @@ TEST(Compare, aSimulationReadBackIsItself) {
   EXPECT_NE(text.find("layers.0 all_gather (forward)"), std::string::npos);
   // Nothing differs.
   EXPECT_TRUE(llvm::StringRef(text).ends_with("largest differences\n")) << text;
+}
+
+TEST(Compare, kernelsBesideTheRoof) {
+  StepProgram program = makeProgram();
+  PlanReport report;
+  report.compared = {simulate(program), simulate(program)};
+  std::string without;
+  llvm::raw_string_ostream withoutRoofs(without);
+  printComparison(report, withoutRoofs);
+  EXPECT_EQ(without.find("the roof"), std::string::npos);
+  // k0 runs twice: 2 us of 6; k1, which has no roof, is left out.
+  KernelRoof roof;
+  roof.time = toTime(1e-6);
+  roof.limit = KernelLimit::Launch;
+  roof.amount = 2;
+  report.compared[0].roofs = report.compared[1].roofs = {roof, {}};
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (op.kernel == 0) {
+      OpSpan &span = report.compared[1].timeline.spans[i];
+      span.end = span.begin + toTime(4e-6);
+    }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  printComparison(report, os);
+  EXPECT_NE(text.find("part of it\n"
+                      "      +0.006 ms   33.3 %   25.0 %  k0: 2 launches\n"
+                      "collectives\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(Compare, saysWhatDiffers) {

@@ -305,7 +305,7 @@ class PlanPage(PageTest):
         self.assertAlmostEqual(self.data["mfu"], self.data["tflops_per_rank"] * 1e12 / self.device_peak(), delta=1e-9)
         self.assertIn(f"{100 * self.data['mfu']:.1f} % of the peak", self.text)
         rows = page.run("""[...document.querySelectorAll("#kernels tbody tr")].map(
-            row => [row.children[3].textContent, row.children[5].textContent])""")
+            row => [row.children[3].textContent, row.children[6].textContent])""")
         products = [reached for reached, what in rows if what.startswith("product")]
         self.assertTrue(products)
         # Products of so small a model are started for longer than they run.
@@ -321,7 +321,10 @@ class PlanPage(PageTest):
         kernels = {kernel["name"]: kernel for kernel in self.data["kernels"]}
         rows = page.run("[...document.querySelectorAll('#kernels tbody tr')].map(r => "
                         "[...r.cells].map(c => c.textContent))")
-        of = {row[4]: row[-1] for row in rows}
+        of = {row[5]: row[-1] for row in rows}
+        for row in rows:
+            near = kernels[row[5]]
+            self.assertEqual(row[4], f"{100 * near['roof_ms'] / near['ms']:.1f} %{near['limit']}")
         product = next(k for k in self.data["kernels"] if "product" in k["kind"] and len(k["modules"]) == 1)
         # One row for all blocks.
         self.assertRegex(product["modules"][0], r"^transformer\.h\.\*\.(attn|mlp)\.c_[a-z]+$")

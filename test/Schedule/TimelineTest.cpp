@@ -91,6 +91,44 @@ TEST(Timeline, aStartBeforeAWaitDoesNot) {
   EXPECT_EQ(timeline.exposedBy, (std::vector<Time>{50, 0, 0, 0, 0}));
 }
 
+TEST(Timeline, collectivesThatKeepTheProgramsOrder) {
+  TimedOp second = start(Queue::Reduce, 0, 30, 1);
+  second.previous = 0;
+  TimedProgram program;
+  program.ops = {start(Queue::AllGather, 0, 50), second, compute(10), wait(1),
+                 wait(0)};
+  Timeline timeline = play(program);
+  EXPECT_EQ(timeline.spans[1].begin, 50);
+  EXPECT_EQ(timeline.spans[1].why, Blocker::Queue);
+  EXPECT_EQ(timeline.spans[1].blocker, 0);
+  EXPECT_EQ(timeline.step, 80);
+  EXPECT_EQ(timeline.exposed, 70);
+}
+
+TEST(Timeline, graphsKeepTheOrderOfCollectives) {
+  struct NcclCost : ConstantCost {
+    bool ordersCollectives() const override { return true; }
+  };
+  ConstantCost memory;
+  NcclCost nccl;
+  StepProgram program = makeTwoUnitStep();
+  for (const TimedOp &op : addTimes(program, nccl, {GroupPlacement()}).ops)
+    EXPECT_EQ(op.previous, -1);
+  program.isGraph = true;
+  for (const TimedOp &op : addTimes(program, memory, {GroupPlacement()}).ops)
+    EXPECT_EQ(op.previous, -1);
+  Id last = -1, collectives = 0;
+  TimedProgram times = addTimes(program, nccl, {GroupPlacement()});
+  for (auto [i, op] : llvm::enumerate(times.ops)) {
+    if (op.kind != TimedOp::Start)
+      continue;
+    EXPECT_EQ(op.previous, last);
+    last = i;
+    ++collectives;
+  }
+  EXPECT_EQ(collectives, 6);
+}
+
 TEST(Timeline, whatSlowsComputeIsSaidApart) {
   ConstantCost cost;
   cost.computeLoss = 512;

@@ -34,14 +34,14 @@ def write_checkpoint(folder, **tensors):
 class Parts(unittest.TestCase):
     """What runs is one packed folder; tests that damage it work on a copy."""
 
-    PACKED = ("facts", "words", "ranks", "parity", "memory", "graph", "tune", "sanitizer")
+    PACKED = ("facts", "words", "ranks", "parity", "memory", "calibrate", "graph", "tune", "sanitizer")
 
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory(prefix="fsdp-gpu-")
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name) / "packed"
-        cls.environment = {**os.environ, "FSDP_GPU_FIXTURES": "mixed resnet", "FSDP_GPU_STEPS": "2",
+        cls.environment = {**os.environ, "FSDP_GPU_FIXTURES": "mixed resnet", "FSDP_GPU_STEPS": "2", "FSDP_GPU_QUICK": "1",
                            "FSDP_GPU_TUNED": "gpt2-head64-bf16", "FSDP_EMULATOR_CAPABILITY": "8.0",
                            "FSDP_EMULATOR_DEVICES": "1", "FSDP_CUDA_LIBS": str(cls.folder / "emulator"),
                            "PYTHONDONTWRITEBYTECODE": "1"}
@@ -129,6 +129,35 @@ class Parts(unittest.TestCase):
                 self.assertEqual(status, 1)
                 self.assertIn(failed, said)
                 self.assertIn(right, said)
+
+    def test_a_device_table(self):
+        """Of every kind of kernel, as fsdp-plan reads it; of a program that cannot run none."""
+        folder = self.copy()
+        (folder / "log" / "device-table.json").unlink(missing_ok=True)
+        status, said = self.run_parts(folder, "calibrate")
+        self.assertEqual(status, 0, said)
+        path = folder / "log" / "device-table.json"
+        table = json.loads(path.read_text())
+        self.assertRegex(table["device"], "^Emulated sm_80$")
+        self.assertEqual({row["dtype"] for row in table["matmul"]}, {"f32", "bf16"})
+        self.assertEqual([row["queries"] for row in table["attention"]], [32])
+        self.assertEqual(len(table["memory"]["us_by_bytes"]), 2)
+        self.assertGreater(min(table["launch_us"], table["graph_launch_us"]), 0)
+        cluster = json.loads((SCRIPT.parents[1] / "lib" / "Cost" / "clusters" / "h100-sxm.json").read_text())
+        cluster["device"]["table"] = str(path)
+        (folder / "cluster.json").write_text(json.dumps(cluster))
+        planned = subprocess.run([pathlib.Path(os.environ["FSDP_BIN"]) / "fsdp-plan",
+                                  SCRIPT.parents[1] / "test" / "fixtures" / "gpt2" / "model.mlir", "--mesh", "shard=1",
+                                  "--target", "cuda", "--cluster", folder / "cluster.json"], capture_output=True, text=True)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        self.assertIn("note: kernels take times that were measured on Emulated sm_80", planned.stdout)
+        self.assertIn("the cluster file describes H100-SXM5-80GB", planned.stdout)
+        path.unlink()
+        (folder / "programs" / "calibrate-memory-1024.so").write_bytes(b"nothing")
+        status, said = self.run_parts(folder, "calibrate")
+        self.assertEqual(status, 1, said)
+        self.assertIn("FAILED: device table (exit 1)", said)
+        self.assertFalse(path.exists())
 
     def test_sums_of_a_wrong_order(self):
         """NCCL's sums, which round at each hop, in place of exact ones are found by their bits."""

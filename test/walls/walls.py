@@ -29,8 +29,10 @@ ARENA = r"fsdp/Arena/"
 PLANNING = r"fsdp/Planning/"
 # A graph algorithm, which knows nothing of plans.
 MIN_CUT = r"fsdp/Planning/MinCut\.h"
-# Four rooms that look at IR, each of which may know those before it.
+# Five rooms that look at IR, each of which may know those before it; the second,
+# which looks at kernels' code for devices, knows no contract.
 CONTRACT = r"fsdp/Analysis/Contract/"
+DEVICE_CODE = r"fsdp/Analysis/Code/"
 STEP = r"fsdp/Analysis/Step/"
 KERNELS = r"fsdp/Analysis/Kernels/"
 ATTENTION = r"fsdp/Analysis/Attention/"
@@ -64,6 +66,8 @@ CODE = (r"mlir/Dialect/(LLVMIR|GPU|NVGPU|AMDGPU)/|mlir/(Conversion|Target)/"
 PASS_ROOM = r"mlir/(Pass|Transforms|Conversion|Target|Tools)/"
 # What those who only look do without: options, passes, code.
 LOOKS = r"llvm/Support/CommandLine|mlir/Pass/|" + CODE
+LOOKS_AT_CODE = (r"llvm/Support/CommandLine|mlir/Pass/"
+                 r"|mlir/(Conversion|Target)/|llvm/(IR|CodeGen|Target|MC)/")
 DEVICES = r"mlir[-/]|llvm[-/]|cuda|nccl|mpi\.h|cublas|cudnn"
 # Stores into IR: ops made, moved, erased or renamed.
 CHANGES = (r"\b(OpBuilder|IRRewriter|PatternRewriter|ImplicitLocOpBuilder)\b"
@@ -109,8 +113,13 @@ ROOMS = [
     # knows costs; kernels are formed without.
     Room("lib/Analysis/Contract", [DIALECT, CONTRACT, BESIDE], LOOKS, CHANGES),
     Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT], LOOKS, CHANGES),
+    Room("lib/Analysis/Code", [DIALECT, COSTS, DEVICE_CODE, BESIDE],
+         LOOKS_AT_CODE, CHANGES),
+    Room("include/fsdp/Analysis/Code", [DIALECT, COSTS, DEVICE_CODE],
+         LOOKS, CHANGES),
     Room("lib/Analysis/Step",
-         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, MEMORY, BESIDE],
+         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, DEVICE_CODE, STEP, MEMORY,
+          BESIDE],
          LOOKS, CHANGES),
     Room("include/fsdp/Analysis/Step",
          [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP], LOOKS, CHANGES),

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels by a roofline whose two roofs depend on size, transfers by NCCL's
-// model, rates by the contention that the file states.
+// Kernels by a roofline whose two roofs depend on size; those with code for
+// CUDA devices, where the file describes multiprocessors, by their launches,
+// instructions and threads, too. Transfers by NCCL's model, rates by the
+// contention that the file states.
 //
 // Whoever asks for a transfer has made sure that the cluster has its links:
 // placeGroup() refuses groups that no link joins, and only a cluster with
@@ -35,13 +37,18 @@ public:
   AnalyticCost(Cluster cluster, const QueueLinks &links);
 
   Time kernel(const KernelCost &kernel) const override;
+  Time launch(const KernelCost &kernel) const override;
+  KernelRoof roof(const KernelCost &kernel) const override;
   TransferCost transfer(const TransferKey &transfer) const override;
   TransferRoute route(const TransferKey &transfer) const override;
+  bool ordersCollectives() const override;
   int rate(Queue queue, QueueMask active) const override;
 
   const Cluster &getCluster() const { return cluster; }
 
 private:
+  bool usesLaunches(const KernelCost &kernel) const;
+  double getStartSeconds(const KernelCost &kernel) const;
   TransferCost copy(const TransferKey &transfer) const;
 
   Cluster cluster;

@@ -36,6 +36,19 @@ struct RatedUnit {
   }
 };
 
+/// What multiprocessors of a GPU can do at once; `count` 0: not given.
+struct Multiprocessors {
+  int64_t count = 0;
+  /// Cycles in a second.
+  double clock = 0;
+  /// Instructions of warps that one issues in a cycle, each of another warp.
+  int64_t issuedPerCycle = 0;
+  /// Threads that are resident on one, and bytes of their shared memory.
+  int64_t threads = 0, sharedBytes = 0;
+  /// From a load to its value, where it comes from the device's memory.
+  double latencySeconds = 0;
+};
+
 struct Device {
   std::string name;
   int64_t memoryBytes = 0;
@@ -44,6 +57,8 @@ struct Device {
   int64_t getUsableBytes() const { return memoryBytes - reservedBytes; }
   /// Between two kernels on one stream.
   double launchSeconds = 0;
+  /// The same in a CUDA graph; none: as on a stream.
+  std::optional<double> graphLaunchSeconds;
   /// By type; curves are over the flops of one kernel.
   std::array<RatedUnit, kNumCostDtypes> matmul, vector;
   /// Part of the matmul peak that attention reaches; 0: not given.
@@ -51,6 +66,7 @@ struct Device {
                                      attentionBackward = {};
   /// The curve is over the bytes of one kernel.
   RatedUnit memory;
+  Multiprocessors multiprocessors;
 
   /// Of products in each type, in flops a second: where there are no matrix
   /// units of the type, those of its vector units, or of f32's, in which it is

@@ -64,6 +64,26 @@ enum class KernelKind : uint8_t {
   Copy
 };
 
+/// One function of a kernel's code for CUDA devices, as it is launched.
+struct LaunchCost {
+  int64_t blocks = 1;
+  /// Of a block.
+  int64_t threads = 1;
+  /// Of a block, in bytes.
+  int64_t shared = 0;
+  /// Bytes of global memory that threads load and store: what several threads
+  /// load counts for each of them.
+  int64_t loaded = 0, stored = 0;
+  /// The same, where each load and store in the function's code counts at most
+  /// the memory that it is of: what its threads, or the iterations of a loop,
+  /// load again comes from a cache.
+  int64_t read = 0, written = 0;
+  /// Bytes that a thread loads before it waits for one of them, at most.
+  int64_t bytesInFlight = 0;
+  /// Instructions of all threads.
+  int64_t instructions = 0;
+};
+
 /// What a kernel does, independent of where it runs.
 struct KernelCost {
   KernelKind kind = KernelKind::Vector;
@@ -79,6 +99,38 @@ struct KernelCost {
   int64_t m = 0, n = 0, k = 0, batch = 0;
   /// The kernel function's symbol, by which a profile knows it.
   std::string name;
+  /// What a call launches on a CUDA device, in order; empty where the kernel
+  /// has no code for one, as products of a library.
+  llvm::SmallVector<LaunchCost, 0> launches = {};
+};
+
+/// Why a kernel takes longer than at the roof of its device.
+enum class KernelLimit : uint8_t {
+  /// It does not, or it is measured.
+  None,
+  /// Launches take most of what is lost.
+  Launch,
+  /// So few threads that the memory is not busy.
+  Threads,
+  /// Instructions take longer than memory and arithmetic.
+  Instructions,
+  /// Bytes are moved again.
+  Reads,
+  /// So few bytes that the memory does not reach its rate.
+  Bytes,
+  /// Units for arithmetic do not reach their peak at this size.
+  Units
+};
+
+/// A kernel's time at the device's roof: its bytes at the peak of the memory,
+/// or its arithmetic at that of its units, whichever is longer, without a
+/// launch.
+struct KernelRoof {
+  Time time = 0;
+  KernelLimit limit = KernelLimit::None;
+  /// Launch: launches. Threads: those that run at once. Reads: bytes over those
+  /// that are needed. Bytes, Units: the part of the peak that the size reaches.
+  double amount = 0;
 };
 
 /// A product and its plain traffic: what a kernel that fuses nothing costs.
@@ -179,10 +231,22 @@ public:
   /// A kernel alone, its launch included.
   virtual Time kernel(const KernelCost &kernel) const = 0;
 
+  /// What of that it takes to start.
+  virtual Time launch(const KernelCost &) const { return 0; }
+
+  /// That kernel at the roof, and what keeps it from there; a time of 0 where
+  /// the model knows no roof.
+  virtual KernelRoof roof(const KernelCost &) const { return {}; }
+
   virtual TransferCost transfer(const TransferKey &transfer) const = 0;
 
   /// What that cost is made of, as far as the model knows.
   virtual TransferRoute route(const TransferKey &) const { return {}; }
+
+  /// Whether collectives of a program that runs as a CUDA graph come one after
+  /// the other in its order, whatever their queues: NCCL's kernels of one GPU
+  /// that began in orders which differ between ranks would wait forever.
+  virtual bool ordersCollectives() const { return false; }
 
   /// Speed of @queue while the queues of @active run, in 1/1024: in [1, 1024],
   /// 1024 alone, never rising when @active grows. Whether @active holds @queue

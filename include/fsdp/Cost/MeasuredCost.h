@@ -36,6 +36,10 @@ public:
 
   const std::string &getDevice() const { return device; }
   std::optional<double> getLaunchSeconds() const { return launchSeconds; }
+  /// Of a kernel in a CUDA graph.
+  std::optional<double> getGraphLaunchSeconds() const {
+    return graphLaunchSeconds;
+  }
 
   /// A shape and its time.
   struct Point {
@@ -55,7 +59,7 @@ private:
   std::map<std::pair<KernelKind, CostDtype>, std::vector<Point>> products;
   SizeCurve memory;
   std::string device;
-  std::optional<double> launchSeconds;
+  std::optional<double> launchSeconds, graphLaunchSeconds;
 
   void add(KernelKind kind, CostDtype dtype, std::array<int64_t, 4> shape,
            double seconds);
@@ -97,8 +101,12 @@ public:
   Source getSource(const KernelCost &kernel) const;
 
   Time kernel(const KernelCost &kernel) const override;
+  Time launch(const KernelCost &kernel) const override;
+  /// Of what was measured, only the roof.
+  KernelRoof roof(const KernelCost &kernel) const override;
   TransferCost transfer(const TransferKey &transfer) const override;
   TransferRoute route(const TransferKey &transfer) const override;
+  bool ordersCollectives() const override { return base->ordersCollectives(); }
   int rate(Queue queue, QueueMask active) const override;
 
 private:

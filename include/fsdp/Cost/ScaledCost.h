@@ -27,8 +27,6 @@ namespace mlir::fsdp {
 struct CostFactors {
   /// Of products and attention, and of all other kernels, once they run.
   double products = 1, otherKernels = 1;
-  /// What every kernel takes to start, as far as it takes that long.
-  Time launch = 0;
   /// Kernels take nothing to start.
   bool noLaunch = false;
   /// Nothing slows compute down. Transfers still slow each other.
@@ -46,12 +44,18 @@ public:
       : base(std::move(base)), factors(factors) {}
 
   Time kernel(const KernelCost &kernel) const override;
+  Time launch(const KernelCost &kernel) const override;
+  /// What limits the kernel of the machine that there is.
+  KernelRoof roof(const KernelCost &kernel) const override {
+    return base->roof(kernel);
+  }
   TransferCost transfer(const TransferKey &transfer) const override {
     return base->transfer(transfer);
   }
   TransferRoute route(const TransferKey &transfer) const override {
     return base->route(transfer);
   }
+  bool ordersCollectives() const override { return base->ordersCollectives(); }
   int rate(Queue queue, QueueMask active) const override;
 
 private:

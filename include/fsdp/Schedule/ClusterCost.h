@@ -19,9 +19,8 @@ struct ClusterCost {
   std::unique_ptr<CostModel> model;
   /// Where the program's groups stand, in their order.
   std::vector<GroupPlacement> placements;
-  /// What each kernel takes to start: as the device table has measured it, else
-  /// as the cluster file says.
-  Time launch = 0;
+  /// The device whose times the cluster's table has; empty without one.
+  std::string tableDevice = {};
   /// How many of its kernels have the time that a profile says.
   int64_t profiledKernels = 0;
 };

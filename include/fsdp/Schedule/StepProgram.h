@@ -164,6 +164,8 @@ struct StepProgram {
   int64_t worldSize = 1;
   /// Whether this is the program of kind train.
   bool isStep = true;
+  /// Whether kernels have code for CUDA devices, which run it as a graph.
+  bool isGraph = false;
   /// 0 where nobody has placed the buffers for this order. Then offsets are
   /// those of another order: they still say which ranges of one buffer overlap.
   int64_t arenaBytes = 0;

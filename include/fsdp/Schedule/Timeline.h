@@ -30,6 +30,9 @@ struct TimedOp {
   LinkCost cost;
   /// Start: earlier starts whose transfers it comes after.
   llvm::SmallVector<Id, 2> after;
+  /// Start: the collective before it, which it also comes after, where those of
+  /// all queues keep the program's order. -1: none, or they do not.
+  Id previous = -1;
   /// Start: earlier ops that make what it sends. They do not order it (compute
   /// before it and `after` do), but say from when on it waited.
   llvm::SmallVector<Id, 2> inputs;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step/KernelCosts.h"
+#include "fsdp/Analysis/Code/LaunchCosts.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -281,6 +282,7 @@ KernelCost fsdp::getKernelCost(func::FuncOp kernel) {
       continue;
     attention->name = kernel.getSymName().str();
     attention->bytes = getBytes(kernel);
+    attention->launches = getLaunchCosts(kernel);
     return *attention;
   }
   KernelCost cost;
@@ -320,5 +322,6 @@ KernelCost fsdp::getKernelCost(func::FuncOp kernel) {
       cost.kind = KernelKind::Vector;
   });
   cost.bytes = getBytes(kernel);
+  cost.launches = getLaunchCosts(kernel);
   return cost;
 }

@@ -129,15 +129,23 @@ int64_t Extraction::getWorkspaceBytes(LaunchOp op) {
   return it->second;
 }
 
+/// Whether CUDA devices run @kernel: its code, or a library's.
+static bool hasCudaCode(func::FuncOp kernel) {
+  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
+  return byTarget && byTarget.contains(kCudaTarget);
+}
+
 void Extraction::addLaunch(LaunchOp op) {
   StepOp &launch = addOp(StepOpKind::Launch, *op, op.getKernel());
   launch.workspaceBytes = getWorkspaceBytes(op);
   if (isPlaced) {
     auto [it, isNew] =
         kernels.try_emplace(op.getKernel(), program.kernels.size());
-    if (isNew)
-      program.kernels.push_back(
-          getKernelCost(module.lookupSymbol<func::FuncOp>(op.getKernel())));
+    if (isNew) {
+      auto kernel = module.lookupSymbol<func::FuncOp>(op.getKernel());
+      program.kernels.push_back(getKernelCost(kernel));
+      program.isGraph |= hasCudaCode(kernel);
+    }
     launch.kernel = it->second;
   }
   // A tied result that got a place of its own starts as a copy of the input.

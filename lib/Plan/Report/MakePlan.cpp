@@ -25,6 +25,18 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 using llvm::Twine;
 
+/// Adds the roof of one call of @kernel to that of all.
+static void addRoof(const CostModel &cost, const KernelCost &kernel,
+                    KernelShare &share) {
+  KernelRoof roof = cost.roof(kernel);
+  Time longest = share.roof.time;
+  if (roof.time >= longest) {
+    share.roof.limit = roof.limit;
+    share.roof.amount = roof.amount;
+  }
+  share.roof.time = longest + roof.time;
+}
+
 static std::vector<KernelShare> getKernels(const StepProgram &program,
                                            const TimedProgram &times) {
   std::vector<KernelShare> kernels(program.kernels.size());
@@ -42,6 +54,18 @@ static std::vector<KernelShare> getKernels(const StepProgram &program,
       modules[op.kernel].insert(program.modules[op.module]);
     share.calls += times.ops[i].work > 0;
     share.time += times.ops[i].work;
+    KernelCost copy;
+    copy.kind = KernelKind::Copy;
+    copy.bytes = op.copiedBytes;
+    if (op.kernel >= 0)
+      addRoof(*times.cost, program.kernels[op.kernel], share);
+    if (op.copiedBytes)
+      addRoof(*times.cost, copy, share);
+    if (times.ops[i].work > 0)
+      share.launch +=
+          std::min(times.ops[i].work,
+                   times.cost->launch(
+                       op.kernel >= 0 ? program.kernels[op.kernel] : copy));
   }
   for (auto [share, names] : llvm::zip_equal(kernels, modules))
     share.modules = foldModules(names.getArrayRef());
@@ -82,6 +106,8 @@ mlir::fsdp::simulateVariant(std::string name, std::string title,
   variant.timeline = play(addTimes(variant.program, cost, placements));
   variant.memory = getMemory(variant.program, variant.timeline);
   variant.hostPeak = getHostPeak(variant.program, variant.timeline);
+  for (const KernelCost &kernel : variant.program.kernels)
+    variant.roofs.push_back(cost.roof(kernel));
   for (const StepTransfer &transfer : variant.program.transfers) {
     TransferKey key = makeTransferKey(transfer, placements);
     variant.transfers.push_back({cost.transfer(key), cost.route(key)});

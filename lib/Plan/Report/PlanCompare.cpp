@@ -72,6 +72,52 @@ static StringRef getComputeReason(const PlanReport &report, Time difference) {
                           "(--profile takes their times from a run)";
 }
 
+/// Which part of the roof kernels reach, in the simulation and in the run; what
+/// loses most in the run first.
+static void printRoofs(const PlanVariant &simulated,
+                       const PlanVariant &measured, llvm::raw_ostream &os) {
+  struct Kernel {
+    Id kernel;
+    Time roof = 0, simulated = 0, measured = 0;
+    Time getLost() const { return measured - roof; }
+  };
+  // No cost model gave them.
+  if (simulated.roofs.empty())
+    return;
+  std::vector<Kernel> kernels(simulated.roofs.size());
+  for (auto [i, op] : llvm::enumerate(simulated.program.ops)) {
+    // What is copied beside a kernel is no part of its roof.
+    if (op.kernel < 0 || op.copiedBytes)
+      continue;
+    const OpSpan &before = simulated.timeline.spans[i],
+                 &after = measured.timeline.spans[i];
+    Kernel &kernel = kernels[op.kernel];
+    kernel.kernel = op.kernel;
+    kernel.roof += simulated.roofs[op.kernel].time;
+    kernel.simulated += before.end - before.begin;
+    kernel.measured += after.end - after.begin;
+  }
+  llvm::erase_if(kernels, [](const Kernel &kernel) {
+    return kernel.roof == 0 || kernel.measured == 0 || kernel.simulated == 0;
+  });
+  if (kernels.empty())
+    return;
+  llvm::sort(kernels, [](const Kernel &a, const Kernel &b) {
+    return std::make_pair(-a.getLost(), a.kernel) <
+           std::make_pair(-b.getLost(), b.kernel);
+  });
+  os << "kernels, most time lost to the roof first: simulated and measured "
+        "part of it\n";
+  for (const Kernel &kernel : llvm::ArrayRef(kernels).take_front(5)) {
+    std::string limit = describeLimit(simulated.roofs[kernel.kernel]);
+    os << format("  %+10.3f ms  %5.1f %%  %5.1f %%  ", toMs(kernel.getLost()),
+                 100.0 * double(kernel.roof) / double(kernel.simulated),
+                 100.0 * double(kernel.roof) / double(kernel.measured))
+       << simulated.program.kernels[kernel.kernel].name
+       << (limit.empty() ? "" : ": ") << limit << "\n";
+  }
+}
+
 /// "1, 3 to 5": of @worldSize ranks those that @traces lack.
 static std::string listAbsent(llvm::ArrayRef<RunTrace> traces,
                               int64_t worldSize) {
@@ -133,6 +179,7 @@ void mlir::fsdp::printComparison(const PlanReport &report,
   printRow(os, "between calls", s.step - s.compute - s.exposed,
            m.step - m.compute - m.exposed);
 
+  printRoofs(simulated, measured, os);
   os << "collectives\n";
   std::vector<Id> starts;
   for (auto [i, op] : llvm::enumerate(simulated.program.ops))

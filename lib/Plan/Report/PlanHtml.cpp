@@ -166,8 +166,10 @@ static void writeKernel(llvm::json::OStream &json, const PlanReport &report,
                    : 0.0);
     json.value(double(kernel.calls) * double(kernel.cost.bytes));
     json.value(report.peakFlops[unsigned(kernel.cost.dtype)]);
-    json.value(toUs(getLaunchTime(report, kernel)));
+    json.value(toUs(kernel.launch));
     json.value(describeModules(kernel));
+    json.value(toUs(kernel.roof.time));
+    json.value(describeLimit(kernel.roof));
   });
 }
 

@@ -143,6 +143,25 @@ static void writeWhatIf(llvm::json::OStream &json, const WhatIf &it) {
   });
 }
 
+/// Of one call, in order.
+static void writeLaunches(llvm::json::OStream &json, const KernelCost &kernel) {
+  if (kernel.launches.empty())
+    return;
+  json.attributeArray("launches", [&] {
+    for (const LaunchCost &launch : kernel.launches)
+      json.object([&] {
+        json.attribute("blocks", launch.blocks);
+        json.attribute("threads", launch.threads);
+        json.attribute("shared_bytes", launch.shared);
+        json.attribute("loaded_bytes", launch.loaded);
+        json.attribute("stored_bytes", launch.stored);
+        json.attribute("read_bytes", launch.read);
+        json.attribute("written_bytes", launch.written);
+        json.attribute("instructions", launch.instructions);
+      });
+  });
+}
+
 void mlir::fsdp::printPlanJson(const PlanReport &report,
                                llvm::raw_ostream &os) {
   llvm::json::OStream json(os, /*IndentSize=*/2);
@@ -200,6 +219,12 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
           json.attribute("calls", kernel.calls);
           json.attribute("ms", toMs(kernel.time));
           json.attribute("bytes", kernel.cost.bytes);
+          writeLaunches(json, kernel.cost);
+          if (kernel.roof.time) {
+            json.attribute("roof_ms", toMs(kernel.roof.time));
+            json.attribute("lost_ms", toMs(kernel.getLost()));
+            json.attribute("limit", describeLimit(kernel.roof));
+          }
           writeStrings(json, "modules", kernel.modules);
         });
     });

@@ -176,19 +176,51 @@ double PlanReport::getRoomForItems() const {
   return std::isinf(room) ? 1 : std::max(room, 1.0);
 }
 
-Time mlir::fsdp::getLaunchTime(const PlanReport &report,
-                               const KernelShare &kernel) {
-  return std::min(kernel.time, kernel.calls * report.launch);
+std::string mlir::fsdp::describeLimit(const KernelRoof &roof) {
+  switch (roof.limit) {
+  case KernelLimit::None:
+    return "";
+  case KernelLimit::Launch:
+    if (roof.amount == 1)
+      return "launch";
+    return llvm::formatv("{0:f0} launches", roof.amount);
+  case KernelLimit::Threads:
+    return llvm::formatv("few threads ({0:f0} at once)", roof.amount);
+  case KernelLimit::Instructions:
+    return "instructions";
+  case KernelLimit::Reads:
+    return llvm::formatv("moves {0:f2} times what it needs", roof.amount);
+  case KernelLimit::Bytes:
+    return llvm::formatv("few bytes (memory reaches {0:f1} %)",
+                         100 * roof.amount);
+  case KernelLimit::Units:
+    return llvm::formatv("units reach {0:f1} % of their peak",
+                         100 * roof.amount);
+  }
+  llvm_unreachable("unknown limit");
+}
+
+std::vector<const KernelShare *>
+mlir::fsdp::getBelowRoof(const PlanReport &report) {
+  std::vector<const KernelShare *> kernels;
+  for (const KernelShare &kernel : report.kernels)
+    if (kernel.getLost() > 0)
+      kernels.push_back(&kernel);
+  llvm::sort(kernels, [](const KernelShare *a, const KernelShare *b) {
+    return std::make_pair(-a->getLost(), a->cost.name) <
+           std::make_pair(-b->getLost(), b->cost.name);
+  });
+  return kernels;
 }
 
 std::array<Time, 4> mlir::fsdp::getTimeByKind(const PlanReport &report) {
   std::array<Time, 4> times = {};
   for (const KernelShare &kernel : report.kernels) {
-    Time launch = getLaunchTime(report, kernel);
     times[kernel.cost.kind == KernelKind::Vector ? 1
           : kernel.cost.kind == KernelKind::Copy ? 2
-                                                 : 0] += kernel.time - launch;
-    times[3] += launch;
+                                                 : 0] +=
+        kernel.time - kernel.launch;
+    times[3] += kernel.launch;
   }
   return times;
 }

@@ -35,6 +35,25 @@ static void printKernels(const PlanReport &report, llvm::raw_ostream &os) {
        << "\n";
 }
 
+static void printRoofs(const PlanReport &report, llvm::raw_ostream &os) {
+  std::vector<const KernelShare *> kernels = getBelowRoof(report);
+  if (kernels.empty())
+    return;
+  Time lost = 0;
+  for (const KernelShare *kernel : kernels)
+    lost += kernel->getLost();
+  os << format("\nbelow the roof (needed bytes at the memory's peak, or "
+               "arithmetic at its units'): %.3f ms lost\n",
+               toMs(lost));
+  for (const KernelShare *kernel : llvm::ArrayRef(kernels).take_front(5)) {
+    std::string limit = describeLimit(kernel->roof);
+    os << format("  %10.3f ms lost, at %5.1f %% of it   ",
+                 toMs(kernel->getLost()),
+                 100.0 * double(kernel->roof.time) / double(kernel->time))
+       << kernel->cost.name << (limit.empty() ? "" : ": ") << limit << "\n";
+  }
+}
+
 static void printWhatIfs(const PlanReport &report, llvm::raw_ostream &os) {
   if (report.whatIfs.empty())
     return;
@@ -171,6 +190,7 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   printTransfers(best, getExposed(best, 5), os);
 
   printKernels(report, os);
+  printRoofs(report, os);
   printWhatIfs(report, os);
 
   os << "\n";

@@ -16,7 +16,7 @@ namespace mlir::fsdp {
 
 /// Arithmetic and memory traffic of an outlined kernel in destination-passing
 /// style, as fsdp-kernels leaves it: linalg, tensor and scf inside. It depends
-/// on the function's body and symbol alone.
+/// on the function, and on the functions of its code for CUDA devices.
 ///
 /// - flops: iterations of each loop nest times the float operations of its
 ///   body, by their type. A loop whose length is not known counts once, so that
@@ -27,6 +27,8 @@ namespace mlir::fsdp {
 /// - bytes: each input that is really read, once, and each result. What a loop
 ///   reads by index (a table of embeddings) counts as often as it is read, at
 ///   most the whole.
+/// - launches: where the kernel has code for CUDA devices, what that does (see
+///   LaunchCosts.h).
 KernelCost getKernelCost(func::FuncOp kernel);
 
 /// The type that @type's arithmetic is costed in; none for integers.

@@ -48,6 +48,8 @@ struct PlanVariant {
   int64_t arenaBytes = 0;
   /// By StepProgram::transfers.
   std::vector<TransferFacts> transfers;
+  /// By StepProgram::kernels: a call of each at the roof.
+  std::vector<KernelRoof> roofs;
   /// Of a run, by op: why a transfer took as long as it did. Empty: why compute
   /// waits is known from the timeline.
   std::vector<std::string> reasons;
@@ -72,8 +74,14 @@ struct ReportedTransfer {
 struct KernelShare {
   KernelCost cost;
   int64_t calls = 0;
-  /// Together, alone.
-  Time time = 0;
+  /// Together, alone, and what of it they take to start.
+  Time time = 0, launch = 0;
+  /// Together, where they reached the roof; the limit is that of the longest.
+  KernelRoof roof;
+  /// What they take beyond the roof; 0 where that is not known.
+  Time getLost() const {
+    return roof.time ? std::max<Time>(0, time - roof.time) : 0;
+  }
   /// What they work for, as foldModules has it.
   std::vector<std::string> modules;
 };
@@ -144,8 +152,6 @@ struct PlanReport {
   int64_t hostBudget = 0;
   /// Compute, most time first.
   std::vector<KernelShare> kernels;
-  /// What each of its kernels takes to start.
-  Time launch = 0;
   /// Arithmetic of the products and attentions of one rank's step, without what
   /// is computed again; and the seconds that it would take at the peak of the
   /// device's units, 0: not known.
@@ -277,8 +283,13 @@ constexpr std::array<llvm::StringLiteral, 4> kComputeKindNames = {
     "products and attention", "elementwise and reductions", "copies",
     "starting kernels"};
 std::array<Time, 4> getTimeByKind(const PlanReport &report);
-/// Of all calls of @kernel, what they take to start.
-Time getLaunchTime(const PlanReport &report, const KernelShare &kernel);
+
+/// Why the kernel does not reach the roof, in a few words; "" where it does, or
+/// nobody knows.
+std::string describeLimit(const KernelRoof &roof);
+/// @report.kernels whose roof is known, and which lose time to it, most of it
+/// first.
+std::vector<const KernelShare *> getBelowRoof(const PlanReport &report);
 
 /// "8.53GiB": as --memory-budget takes it, not less than @bytes.
 std::string formatBudget(int64_t bytes);

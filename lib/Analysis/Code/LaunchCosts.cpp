@@ -1,0 +1,592 @@
+//===- LaunchCosts.cpp - What a kernel's code for GPUs does ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/Code/LaunchCosts.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::fsdp;
+
+//===----------------------------------------------------------------------===//
+// Accesses
+//===----------------------------------------------------------------------===//
+
+static int64_t getLanes(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? vector.getNumElements() : 1;
+}
+
+namespace {
+/// An access of a thread to global memory.
+struct Access {
+  /// What it is of: a function's argument.
+  Value memory;
+  int64_t bytes = 0;
+  bool isStore = false;
+};
+} // namespace
+
+/// Whether @memory is an operand of the function: a block's and a thread's own
+/// memory is allocated in it, or comes as one of its attributions.
+static bool isGlobal(Value memory) {
+  auto argument = dyn_cast<BlockArgument>(memory);
+  if (!argument || !isa<MemRefType>(memory.getType()))
+    return false;
+  auto function = dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp());
+  return function && argument.getArgNumber() < function.getNumArguments();
+}
+
+static int64_t getBytes(Type type) {
+  unsigned width = getElementTypeOrSelf(type).isIndex()
+                       ? 64
+                       : getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  return llvm::divideCeil(width, 8) * getLanes(type);
+}
+
+/// The memory behind @value, through views and addresses.
+static Value getMemory(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (op->getNumOperands() == 0)
+      break;
+    if (!isa<ViewLikeOpInterface, memref::ExtractAlignedPointerAsIndexOp,
+             memref::ExtractStridedMetadataOp, arith::IndexCastOp,
+             LLVM::IntToPtrOp, LLVM::GEPOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// The access that @op is; none where it is none, or of a block's memory.
+static std::optional<Access> getAccess(Operation &op) {
+  Value address;
+  Type moved;
+  bool isStore = false;
+  if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    address = load.getMemRef();
+    moved = load.getType();
+  } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
+    address = store.getMemRef();
+    moved = store.getValueToStore().getType();
+    isStore = true;
+  } else if (auto load = dyn_cast<vector::LoadOp>(op)) {
+    address = load.getBase();
+    moved = load.getType();
+  } else if (auto store = dyn_cast<vector::StoreOp>(op)) {
+    address = store.getBase();
+    moved = store.getValueToStore().getType();
+    isStore = true;
+  } else if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
+    address = load.getAddr();
+    moved = load.getType();
+  } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
+    address = store.getAddr();
+    moved = store.getValue().getType();
+    isStore = true;
+  } else {
+    return std::nullopt;
+  }
+  Value memory = getMemory(address);
+  if (!isGlobal(memory))
+    return std::nullopt;
+  return Access{memory, getBytes(moved), isStore};
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+/// Of a function of math, as fsdp-expand-math and the conversion to NVVM write
+/// it: a polynomial with its reduction of the argument, or a few instructions.
+static int64_t getMathInstructions(Operation &op) {
+  if (isa<math::AbsFOp, math::CopySignOp, math::FloorOp, math::CeilOp,
+          math::RoundEvenOp, math::TruncOp, math::FmaOp, math::SqrtOp>(op))
+    return 1;
+  if (isa<math::RsqrtOp>(op))
+    return 2;
+  if (isa<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op, math::SinOp,
+          math::CosOp, math::TanhOp>(op))
+    return 24;
+  return 40;
+}
+
+/// Instructions of a thread for @op itself, without its regions. Constants,
+/// places in vectors, and conversions between index and i64 are none; what
+/// computes a vector computes each of its elements.
+static int64_t getInstructions(Operation &op) {
+  if (isa<math::MathDialect>(op.getDialect()))
+    return getMathInstructions(op) * getLanes(op.getResult(0).getType());
+  if (isa<arith::ArithDialect>(op.getDialect())) {
+    if (isa<arith::ConstantOp, arith::IndexCastOp, arith::IndexCastUIOp,
+            arith::BitcastOp>(op))
+      return 0;
+    // Of f32 from bf16 and back: a shift, a conversion.
+    return getLanes(op.getResult(0).getType());
+  }
+  // Of a block's memory most addresses are a register and a constant; others
+  // are a product and a sum.
+  if (isa<memref::LoadOp, memref::StoreOp, vector::LoadOp, vector::StoreOp>(op))
+    return getAccess(op) ? 3 : 1;
+  if (isa<LLVM::LoadOp, LLVM::StoreOp, LLVM::GEPOp, NVVM::LdMatrixOp,
+          NVVM::MmaOp, gpu::BarrierOp, gpu::ShuffleOp, gpu::ThreadIdOp,
+          gpu::BlockIdOp>(op))
+    return 1;
+  return isa<scf::IfOp>(op) ? 1 : 0;
+}
+
+/// Of an iteration of a loop beside its body, and of a function before its
+/// body: for each parameter, and for the return.
+static constexpr int64_t kLoopInstructions = 3, kParameterInstructions = 2,
+                         kFunctionInstructions = 2;
+
+//===----------------------------------------------------------------------===//
+// Counting
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Values of an integer, low, low + stride, .. high, all taken as equally
+/// frequent.
+struct Interval {
+  double low = 0, high = 0, stride = 1;
+  double getMean() const { return (low + high) / 2; }
+  bool isConstant() const { return low == high; }
+  double getCount() const { return (high - low) / stride + 1; }
+};
+
+/// A function, a branch or the body of a loop.
+struct Scope {
+  bool isLoop;
+  /// How often a thread runs it.
+  double times;
+  /// Values that are computed in it, by op, attributes, type and operands.
+  std::map<std::vector<const void *>, Value> computed;
+};
+
+class Counter {
+public:
+  Counter(gpu::GPUFuncOp function, CudaKernelAttr launch);
+  LaunchCost count();
+
+private:
+  /// What the ops of @block do, @times a thread.
+  void count(Block &block, double times, bool isLoop = false);
+  void count(scf::ForOp loop, double times);
+  void count(scf::IfOp branch, double times);
+  void add(const Access &access, double times);
+  /// An op without effects, where it is computed once common ones are one and
+  /// what a loop does not change stands before it.
+  void addPure(Operation &op);
+  /// What @op computes if that is a constant or one of its operands.
+  Value getFolded(Operation &op);
+  /// The part of its block's times that a load runs: where its value is only
+  /// selected, by what the loop does not change, LLVM makes a loop for each
+  /// side.
+  double getUsedPart(Operation &load);
+  Value getSame(Value value) const {
+    auto it = same.find(value);
+    return it == same.end() ? value : it->second;
+  }
+  std::optional<Interval> get(Value value);
+  std::optional<Interval> compute(Value value);
+  /// The part of threads and iterations for which @condition holds; none where
+  /// intervals do not say.
+  std::optional<double> getFrequency(Value condition);
+  std::optional<double> getFrequency(arith::CmpIOp comparison);
+
+  gpu::GPUFuncOp function;
+  double threads;
+  LaunchCost cost;
+  llvm::DenseMap<Value, std::optional<Interval>> known;
+  std::vector<Scope> scopes;
+  /// By value the one that it equals; by that the scope where it is computed.
+  llvm::DenseMap<Value, Value> same;
+  llvm::DenseMap<Value, unsigned> scopeOf;
+  /// Of all threads, so far; rounded at the end.
+  double loaded = 0, stored = 0, read = 0, written = 0, instructions = 0;
+};
+} // namespace
+
+Counter::Counter(gpu::GPUFuncOp function, CudaKernelAttr launch)
+    : function(function),
+      threads(double(launch.getGrid()) * double(launch.getBlock())) {
+  cost.blocks = launch.getGrid();
+  cost.threads = launch.getBlock();
+  cost.shared = launch.getShared();
+  for (BlockArgument buffer : function.getWorkgroupAttributions())
+    if (auto type = dyn_cast<MemRefType>(buffer.getType());
+        type && type.hasStaticShape())
+      cost.shared += type.getNumElements() * getBytes(type.getElementType());
+}
+
+static int64_t toCount(double value) {
+  return value >= double(INT64_MAX) ? INT64_MAX : std::llround(value);
+}
+
+LaunchCost Counter::count() {
+  instructions =
+      threads * double(kParameterInstructions * function.getNumArguments() +
+                       kFunctionInstructions);
+  count(function.getBody().front(), 1);
+  cost.loaded = toCount(loaded);
+  cost.stored = toCount(stored);
+  cost.read = toCount(read);
+  cost.written = toCount(written);
+  cost.instructions = toCount(instructions);
+  return cost;
+}
+
+void Counter::count(Block &block, double times, bool isLoop) {
+  scopes.push_back({isLoop, times, {}});
+  for (Value argument : block.getArguments())
+    scopeOf[argument] = scopes.size() - 1;
+  int64_t inFlight = 0;
+  for (Operation &op : block) {
+    if (op.getNumRegions() == 0 && isPure(&op)) {
+      addPure(op);
+      continue;
+    }
+    for (Value result : op.getResults())
+      scopeOf[result] = scopes.size() - 1;
+    double used = isa<memref::LoadOp, vector::LoadOp, LLVM::LoadOp>(op)
+                      ? times * getUsedPart(op)
+                      : times;
+    instructions += threads * used * double(getInstructions(op));
+    if (std::optional<Access> access = getAccess(op)) {
+      add(*access, used);
+      inFlight += access->isStore ? 0 : access->bytes;
+    } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
+      count(loop, times);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      count(branch, times);
+    } else {
+      for (Region &region : op.getRegions())
+        for (Block &inner : region)
+          count(inner, times);
+    }
+  }
+  cost.bytesInFlight = std::max(cost.bytesInFlight, inFlight);
+  scopes.pop_back();
+}
+
+void Counter::addPure(Operation &op) {
+  if (op.getNumResults() == 1) {
+    if (Value folded = getFolded(op)) {
+      same[op.getResult(0)] = getSame(folded);
+      scopeOf[op.getResult(0)] = scopeOf.lookup(getSame(folded));
+      return;
+    }
+  }
+  std::vector<const void *> key = {op.getName().getAsOpaquePointer(),
+                                   op.getAttrDictionary().getAsOpaquePointer()};
+  for (Type type : op.getResultTypes())
+    key.push_back(type.getAsOpaquePointer());
+  unsigned scope = scopes.size() - 1, needed = 0;
+  for (Value operand : op.getOperands()) {
+    Value value = getSame(operand);
+    key.push_back(value.getAsOpaquePointer());
+    needed = std::max(needed, scopeOf.lookup(value));
+  }
+  if (op.getNumResults() == 1)
+    for (Scope &open : scopes)
+      if (auto it = open.computed.find(key); it != open.computed.end()) {
+        same[op.getResult(0)] = it->second;
+        return;
+      }
+  while (scope > needed && scopes[scope].isLoop)
+    --scope;
+  for (Value result : op.getResults())
+    scopeOf[result] = scope;
+  if (op.getNumResults() == 1)
+    scopes[scope].computed[key] = op.getResult(0);
+  instructions += threads * scopes[scope].times * double(getInstructions(op));
+}
+
+Value Counter::getFolded(Operation &op) {
+  Value result = op.getResult(0);
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op))
+    return op.getOperand(0);
+  if (!isa<arith::ArithDialect>(op.getDialect()) ||
+      !result.getType().isIntOrIndex() || isa<arith::ConstantOp>(op))
+    return Value();
+  if (std::optional<Interval> interval = get(result);
+      interval && interval->isConstant())
+    return result;
+  if (op.getNumOperands() != 2)
+    return Value();
+  auto is = [&](unsigned operand, double number) {
+    std::optional<Interval> interval = get(op.getOperand(operand));
+    return interval && interval->isConstant() && interval->low == number;
+  };
+  bool adds = isa<arith::AddIOp>(op), multiplies = isa<arith::MulIOp>(op);
+  if ((adds && is(1, 0)) ||
+      (isa<arith::MulIOp, arith::DivUIOp, arith::DivSIOp>(op) && is(1, 1)))
+    return op.getOperand(0);
+  return (adds && is(0, 0)) || (multiplies && is(0, 1)) ? op.getOperand(1)
+                                                        : Value();
+}
+
+/// Whether @value is the same in each iteration of the loop with @body.
+static bool isInvariant(Value value, Block &body) {
+  Operation *op = value.getDefiningOp();
+  if (value.getParentBlock() != &body)
+    return true;
+  return op && isPure(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return isInvariant(operand, body);
+         });
+}
+
+double Counter::getUsedPart(Operation &load) {
+  double part = 1;
+  if (!isa<scf::ForOp>(load.getParentOp()))
+    return part;
+  Operation *op = &load;
+  while (op->hasOneUse()) {
+    OpOperand &use = *op->use_begin();
+    auto select = dyn_cast<arith::SelectOp>(use.getOwner());
+    if (!select || use.getOperandNumber() == 0 ||
+        !isInvariant(select.getCondition(), *load.getBlock()))
+      break;
+    std::optional<double> taken = getFrequency(select.getCondition());
+    if (!taken)
+      break;
+    part *= use.getOperandNumber() == 1 ? *taken : 1 - *taken;
+    op = select;
+  }
+  return part;
+}
+
+void Counter::add(const Access &access, double times) {
+  double moved = threads * times * double(access.bytes), once = moved;
+  if (auto type = cast<MemRefType>(access.memory.getType());
+      type.hasStaticShape())
+    once = std::min(once, double(type.getNumElements()) *
+                              double(getBytes(type.getElementType())));
+  (access.isStore ? stored : loaded) += moved;
+  (access.isStore ? written : read) += once;
+}
+
+/// Of which a grid has more numbers than are tried one by one.
+static constexpr double kMostNumbers = 4096;
+
+/// Iterations in the mean over the numbers at which loops begin and end. Where
+/// both differ, or there are many: (end - first) / step is rounded up by
+/// (step - 1) / 2 in the mean.
+static double getTrips(const Interval &low, const Interval &high, double step) {
+  auto between = [&](double first, double end) {
+    return std::max(0.0, std::ceil((end - first) / step));
+  };
+  const Interval &moving = low.isConstant() ? high : low;
+  double count = moving.getCount();
+  if ((!low.isConstant() && !high.isConstant()) || count > kMostNumbers)
+    return std::max(0.0,
+                    (high.getMean() - low.getMean() + (step - 1) / 2) / step);
+  double sum = 0;
+  for (double number = moving.low; number <= moving.high;
+       number += moving.stride)
+    sum +=
+        low.isConstant() ? between(low.low, number) : between(number, high.low);
+  return sum / count;
+}
+
+void Counter::count(scf::ForOp loop, double times) {
+  std::optional<Interval> low = get(loop.getLowerBound()),
+                          high = get(loop.getUpperBound()),
+                          step = get(loop.getStep());
+  double trips = 1;
+  if (low && high && step && step->isConstant() && step->low > 0) {
+    double by = step->low;
+    trips = getTrips(*low, *high, by);
+    // Threads that begin at other numbers are at others.
+    double stride = low->isConstant()
+                        ? by
+                        : std::gcd(int64_t(low->stride), int64_t(by)),
+           steps = std::ceil((high->high - low->low) / stride) - 1;
+    known[loop.getInductionVar()] =
+        Interval{low->low, low->low + stride * std::max(0.0, steps), stride};
+  }
+  instructions += threads * times * trips * double(kLoopInstructions);
+  count(*loop.getBody(), times * trips, /*isLoop=*/true);
+}
+
+void Counter::count(scf::IfOp branch, double times) {
+  double taken = getFrequency(branch.getCondition()).value_or(1);
+  count(*branch.thenBlock(), times * taken);
+  if (branch.elseBlock())
+    count(*branch.elseBlock(), times * (1 - taken));
+}
+
+//===----------------------------------------------------------------------===//
+// Intervals
+//===----------------------------------------------------------------------===//
+
+std::optional<Interval> Counter::get(Value value) {
+  if (auto it = known.find(value); it != known.end())
+    return it->second;
+  std::optional<Interval> interval = compute(value);
+  known[value] = interval;
+  return interval;
+}
+
+/// Of sums: all numbers of both lie apart by multiples of it.
+static double getCommonStride(const Interval &a, const Interval &b) {
+  return double(std::gcd(int64_t(a.stride), int64_t(b.stride)));
+}
+
+/// The lower or higher of two numbers, from @low to @high.
+static Interval getClamped(const Interval &a, const Interval &b, double low,
+                           double high) {
+  double stride = a.isConstant()   ? b.stride
+                  : b.isConstant() ? a.stride
+                                   : getCommonStride(a, b);
+  // A bound may lie between two numbers of the other.
+  if (std::fmod(high - low, stride) != 0)
+    stride = 1;
+  return {low, high, stride};
+}
+
+std::optional<Interval> Counter::compute(Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant))) {
+    if (constant.getSignificantBits() > 64)
+      return std::nullopt;
+    double number = double(constant.getSExtValue());
+    return Interval{number, number};
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return std::nullopt;
+  if (auto thread = dyn_cast<gpu::ThreadIdOp>(op))
+    return thread.getDimension() == gpu::Dimension::x
+               ? Interval{0, double(cost.threads - 1)}
+               : Interval{0, 0};
+  if (auto block = dyn_cast<gpu::BlockIdOp>(op))
+    return block.getDimension() == gpu::Dimension::x
+               ? Interval{0, double(cost.blocks - 1)}
+               : Interval{0, 0};
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtUIOp,
+          arith::ExtSIOp>(op))
+    return get(op->getOperand(0));
+  if (op->getNumOperands() != 2 || op->getNumResults() != 1)
+    return std::nullopt;
+  std::optional<Interval> a = get(op->getOperand(0)),
+                          b = get(op->getOperand(1));
+  if (!a || !b)
+    return std::nullopt;
+  bool isSum = isa<arith::AddIOp>(op);
+  if (isSum || isa<arith::SubIOp>(op)) {
+    double stride = a->isConstant()   ? b->stride
+                    : b->isConstant() ? a->stride
+                                      : getCommonStride(*a, *b);
+    return isSum ? Interval{a->low + b->low, a->high + b->high, stride}
+                 : Interval{a->low - b->high, a->high - b->low, stride};
+  }
+  if (isa<arith::MinUIOp, arith::MinSIOp>(op))
+    return getClamped(*a, *b, std::min(a->low, b->low),
+                      std::min(a->high, b->high));
+  if (isa<arith::MaxUIOp, arith::MaxSIOp>(op))
+    return getClamped(*a, *b, std::max(a->low, b->low),
+                      std::max(a->high, b->high));
+  if (!b->isConstant() || a->low < 0 || b->low <= 0)
+    return std::nullopt;
+  double by = b->low;
+  if (isa<arith::MulIOp>(op))
+    return Interval{a->low * by, a->high * by, a->stride * by};
+  double quotient = std::max(1.0, std::floor(a->stride / by));
+  if (isa<arith::CeilDivUIOp, arith::CeilDivSIOp>(op))
+    return Interval{std::ceil(a->low / by), std::ceil(a->high / by), quotient};
+  if (isa<arith::DivUIOp, arith::DivSIOp>(op))
+    return Interval{std::floor(a->low / by), std::floor(a->high / by),
+                    quotient};
+  if (!isa<arith::RemUIOp, arith::RemSIOp>(op))
+    return std::nullopt;
+  if (std::floor(a->low / by) == std::floor(a->high / by))
+    return Interval{std::fmod(a->low, by), std::fmod(a->high, by), a->stride};
+  double stride = std::gcd(int64_t(a->stride), int64_t(by)),
+         first = std::fmod(a->low, stride);
+  return Interval{first, first + by - stride, stride};
+}
+
+std::optional<double> Counter::getFrequency(Value condition) {
+  if (auto comparison = condition.getDefiningOp<arith::CmpIOp>())
+    return getFrequency(comparison);
+  if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
+    std::optional<double> a = getFrequency(both.getLhs()),
+                          b = getFrequency(both.getRhs());
+    if (!a || !b)
+      return a ? a : b;
+    return *a * *b;
+  }
+  return std::nullopt;
+}
+
+/// By the difference of both sides, which is one of as many numbers.
+std::optional<double> Counter::getFrequency(arith::CmpIOp comparison) {
+  std::optional<Interval> a = get(comparison.getLhs()),
+                          b = get(comparison.getRhs());
+  if (!a || !b)
+    return std::nullopt;
+  double stride = a->isConstant()   ? b->stride
+                  : b->isConstant() ? a->stride
+                                    : getCommonStride(*a, *b),
+         low = a->low - b->high, high = a->high - b->low,
+         numbers = (high - low) / stride + 1;
+  // Of the differences, those below @limit.
+  auto below = [&](double limit) {
+    return std::clamp(std::ceil((limit - low) / stride) / numbers, 0.0, 1.0);
+  };
+  double equal = below(1) - below(0);
+  switch (comparison.getPredicate()) {
+  case arith::CmpIPredicate::eq:
+    return equal;
+  case arith::CmpIPredicate::ne:
+    return 1 - equal;
+  case arith::CmpIPredicate::slt:
+  case arith::CmpIPredicate::ult:
+    return below(0);
+  case arith::CmpIPredicate::sle:
+  case arith::CmpIPredicate::ule:
+    return below(1);
+  case arith::CmpIPredicate::sgt:
+  case arith::CmpIPredicate::ugt:
+    return 1 - below(1);
+  case arith::CmpIPredicate::sge:
+  case arith::CmpIPredicate::uge:
+    return 1 - below(0);
+  }
+  llvm_unreachable("not a predicate");
+}
+
+SmallVector<LaunchCost, 0> fsdp::getLaunchCosts(func::FuncOp kernel) {
+  SmallVector<LaunchCost, 0> costs;
+  CudaCodeAttr code = getCudaCode(kernel);
+  if (!code)
+    return costs;
+  for (CudaKernelAttr launch : code.getKernels()) {
+    auto function = dyn_cast_if_present<gpu::GPUFuncOp>(
+        SymbolTable::lookupNearestSymbolFrom(kernel, launch.getFunction()));
+    // What is no gpu.func any more has nothing to count.
+    if (!function)
+      return {};
+    costs.push_back(Counter(function, launch).count());
+  }
+  return costs;
+}
