@@ -7,8 +7,8 @@
   occupancy.py --block llama       the launches of one block, as blocks.py has them (needs torch and transformers)
 
 Of each function: registers of a thread and bytes that spill, by ptxas for sm_90; KiB of shared memory of a block, threads
-of it, blocks of the grid; resident warps of 64; and what limits them, of the grid too: `grid` where it has so few
-blocks that a card of 132 multiprocessors has no more on one. A function that spills ends the script with 1.
+of it, blocks of the grid; resident warps of 64 of one multiprocessor and what limits them; and how many of them the grid
+gives each of the 132 of a card. A function that spills ends the script with 1.
 """
 import argparse
 import math

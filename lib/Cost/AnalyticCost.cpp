@@ -201,11 +201,14 @@ KernelRoof AnalyticCost::roof(const KernelCost &kernel) const {
   if (usesLaunches(kernel)) {
     sum = LaunchTime();
     rest = memory = 0;
+    double most = 0;
     for (const LaunchCost &launch : kernel.launches) {
       LaunchTime time = getLaunchTime(device, launch);
-      // The launch that moves most says how many threads there are.
-      if (time.atPeak >= sum.atPeak - time.atPeak)
+      // The launch that loses most by few threads says how many there are.
+      if (double lost = time.byThreads - time.bySize; lost > most) {
+        most = lost;
         sum.resident = time.resident;
+      }
       sum.atPeak += time.atPeak;
       sum.bySize += time.bySize;
       sum.byThreads += std::max(0.0, time.byThreads - time.bySize);

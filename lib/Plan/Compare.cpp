@@ -88,7 +88,7 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   }
   if (!run)
     return run.takeError();
-  auto cost = createClusterCost(cluster, *program);
+  auto cost = createClusterCost(cluster, *program, /*isTraced=*/true);
   if (!cost)
     return cost.takeError();
   PlanVariant simulated =

@@ -46,9 +46,8 @@ static GroupPlacement getMainGroup(const StepProgram &program,
                                            : placements[most - bytes.begin()];
 }
 
-llvm::Expected<ClusterCost>
-mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
-                                     const StepProgram &program) {
+llvm::Expected<ClusterCost> mlir::fsdp::sched::createClusterCost(
+    const Cluster &cluster, const StepProgram &program, bool isTraced) {
   auto placements = placeGroups(cluster, program);
   if (!placements)
     return placements.takeError();
@@ -86,7 +85,7 @@ mlir::fsdp::sched::createClusterCost(const Cluster &cluster,
     if (std::optional<double> launch = table->getGraphLaunchSeconds())
       device.graphLaunchSeconds = launch;
   }
-  if (program.isGraph)
+  if (program.isGraph && !isTraced)
     device.launchSeconds =
         device.graphLaunchSeconds.value_or(device.launchSeconds);
   ClusterCost cost{std::make_unique<AnalyticCost>(measuredCluster, links),

@@ -62,6 +62,7 @@ static TimedProgram getProgram(const ScheduleProblem &problem,
   std::vector<SmallVector<Id, 1>> castsOf = getCastsOf(problem);
   startOf.resize(problem.transfers.size());
   auto issue = schedule.issue.begin();
+  Id lastCollective = -1;
   for (size_t i = 0; i <= schedule.line.size(); ++i) {
     for (; issue != schedule.issue.end() && size_t(schedule.place[*issue]) == i;
          ++issue) {
@@ -72,6 +73,10 @@ static TimedProgram getProgram(const ScheduleProblem &problem,
       start.kind = TimedOp::Start;
       start.queue = transfer.queue;
       start.cost = transfer.cost;
+      bool isCopy =
+          transfer.queue == Queue::D2H || transfer.queue == Queue::H2D;
+      if (problem.ordersCollectives && !isCopy)
+        start.previous = std::exchange(lastCollective, startOf[t]);
       if (transfer.ready >= 0)
         start.inputs.push_back(lineOf[places.segment[transfer.ready]]);
       for (Id f : castsOf[t])

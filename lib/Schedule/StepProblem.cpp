@@ -493,6 +493,8 @@ llvm::Expected<StepProblem> Builder::build() {
   addTailMemory();
   result.problem.numLinks = kNumLinks;
   result.problem.cost = times.cost;
+  result.problem.ordersCollectives = llvm::any_of(
+      times.ops, [](const TimedOp &op) { return op.previous >= 0; });
   if (std::string error = checkProblem(result.problem); !error.empty())
     return llvm::createStringError(error);
   return std::move(result);

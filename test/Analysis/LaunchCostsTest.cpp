@@ -78,8 +78,18 @@ TEST_F(LaunchCosts, whatThreadsShareIsReadOnce) {
     %s0 = memref.load %s[%c0] : memref<8xi64, #gpu.address_space<workgroup>>)");
   // A block's own memory is none of the device's.
   EXPECT_EQ(c.loaded, 1024 * (4 + 16));
-  EXPECT_EQ(c.read, 4096 + 4096);
+  // Two loads side by side read it once, those of two loops twice.
+  EXPECT_EQ(c.read, 4096);
   EXPECT_EQ(c.bytesInFlight, 20);
+  EXPECT_EQ(count(R"(
+    scf.for %p = %t to %c1000 step %c128 {
+      %v = memref.load %x[%p] : memref<1024xf32>
+    }
+    scf.for %p = %t to %c1000 step %c128 {
+      %v = memref.load %x[%p] : memref<1024xf32>
+    })")
+                .read,
+            2 * 4096);
 }
 
 TEST_F(LaunchCosts, loopsThatThreadsShareRunOnceForAll) {

@@ -28,9 +28,11 @@ struct ClusterCost {
 /// The cost model of @cluster for @program's groups; with the device table and
 /// the profile that it names. An error where the ranks do not fit, where no
 /// link connects a group, or where the profile has none of the kernels of a
-/// step.
+/// step. @isTraced: of a run whose calls are issued and timed one by one, as
+/// --trace does, also where the program is a graph else.
 llvm::Expected<ClusterCost> createClusterCost(const Cluster &cluster,
-                                              const StepProgram &program);
+                                              const StepProgram &program,
+                                              bool isTraced = false);
 
 } // namespace mlir::fsdp::sched
 

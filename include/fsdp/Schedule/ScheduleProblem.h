@@ -119,6 +119,10 @@ struct ScheduleProblem {
   /// leaves gaps: what is full at a few moments only packs without.
   int64_t room = 0;
   Limits limits;
+  /// Collectives of all queues keep the order in which they are issued, one
+  /// after the other. Schedules are compared by it; what searches them does not
+  /// know it.
+  bool ordersCollectives = false;
   /// Asked for rates only. Null: nothing slows anything down.
   const CostModel *cost = nullptr;
 };

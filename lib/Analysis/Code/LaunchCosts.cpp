@@ -80,30 +80,25 @@ static std::optional<Access> getAccess(Operation &op) {
   Value address;
   Type moved;
   bool isStore = false;
-  if (auto load = dyn_cast<memref::LoadOp>(op)) {
-    address = load.getMemRef();
-    moved = load.getType();
-  } else if (auto store = dyn_cast<memref::StoreOp>(op)) {
-    address = store.getMemRef();
-    moved = store.getValueToStore().getType();
-    isStore = true;
-  } else if (auto load = dyn_cast<vector::LoadOp>(op)) {
-    address = load.getBase();
-    moved = load.getType();
-  } else if (auto store = dyn_cast<vector::StoreOp>(op)) {
-    address = store.getBase();
-    moved = store.getValueToStore().getType();
-    isStore = true;
-  } else if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
-    address = load.getAddr();
-    moved = load.getType();
-  } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
-    address = store.getAddr();
-    moved = store.getValue().getType();
-    isStore = true;
-  } else {
+  auto set = [&](Value of, Type type, bool stores) {
+    address = of;
+    moved = type;
+    isStore = stores;
+  };
+  if (auto load = dyn_cast<memref::LoadOp>(op))
+    set(load.getMemRef(), load.getType(), false);
+  else if (auto store = dyn_cast<memref::StoreOp>(op))
+    set(store.getMemRef(), store.getValueToStore().getType(), true);
+  else if (auto load = dyn_cast<vector::LoadOp>(op))
+    set(load.getBase(), load.getType(), false);
+  else if (auto store = dyn_cast<vector::StoreOp>(op))
+    set(store.getBase(), store.getValueToStore().getType(), true);
+  else if (auto load = dyn_cast<LLVM::LoadOp>(op))
+    set(load.getAddr(), load.getType(), false);
+  else if (auto store = dyn_cast<LLVM::StoreOp>(op))
+    set(store.getAddr(), store.getValue().getType(), true);
+  else
     return std::nullopt;
-  }
   Value memory = getMemory(address);
   if (!isGlobal(memory))
     return std::nullopt;
@@ -190,7 +185,8 @@ private:
   void count(Block &block, double times, bool isLoop = false);
   void count(scf::ForOp loop, double times);
   void count(scf::IfOp branch, double times);
-  void add(const Access &access, double times);
+  void add(const Access &access, Block *block, double times);
+  double getOnce(bool ofStores) const;
   /// An op without effects, where it is computed once common ones are one and
   /// what a loop does not change stands before it.
   void addPure(Operation &op);
@@ -220,7 +216,9 @@ private:
   llvm::DenseMap<Value, Value> same;
   llvm::DenseMap<Value, unsigned> scopeOf;
   /// Of all threads, so far; rounded at the end.
-  double loaded = 0, stored = 0, read = 0, written = 0, instructions = 0;
+  double loaded = 0, stored = 0, instructions = 0;
+  /// Bytes that loads, and stores (1), in a block move of each memory.
+  llvm::MapVector<std::tuple<Value, Block *, unsigned>, double> moved;
 };
 } // namespace
 
@@ -247,8 +245,8 @@ LaunchCost Counter::count() {
   count(function.getBody().front(), 1);
   cost.loaded = toCount(loaded);
   cost.stored = toCount(stored);
-  cost.read = toCount(read);
-  cost.written = toCount(written);
+  cost.read = toCount(getOnce(/*ofStores=*/false));
+  cost.written = toCount(getOnce(/*ofStores=*/true));
   cost.instructions = toCount(instructions);
   return cost;
 }
@@ -270,7 +268,7 @@ void Counter::count(Block &block, double times, bool isLoop) {
                       : times;
     instructions += threads * used * double(getInstructions(op));
     if (std::optional<Access> access = getAccess(op)) {
-      add(*access, used);
+      add(*access, &block, used);
       inFlight += access->isStore ? 0 : access->bytes;
     } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
       count(loop, times);
@@ -374,14 +372,24 @@ double Counter::getUsedPart(Operation &load) {
   return part;
 }
 
-void Counter::add(const Access &access, double times) {
-  double moved = threads * times * double(access.bytes), once = moved;
-  if (auto type = cast<MemRefType>(access.memory.getType());
-      type.hasStaticShape())
-    once = std::min(once, double(type.getNumElements()) *
-                              double(getBytes(type.getElementType())));
-  (access.isStore ? stored : loaded) += moved;
-  (access.isStore ? written : read) += once;
+void Counter::add(const Access &access, Block *block, double times) {
+  double bytes = threads * times * double(access.bytes);
+  (access.isStore ? stored : loaded) += bytes;
+  moved[{access.memory, block, unsigned(access.isStore)}] += bytes;
+}
+
+/// Bytes that loads, or stores, take from memory: of each memory, in each block
+/// of the code, what is moved, at most all that there is. What threads or
+/// iterations move again there comes from a cache.
+double Counter::getOnce(bool ofStores) const {
+  double sum = 0;
+  for (const auto &[key, bytes] : moved) {
+    auto type = cast<MemRefType>(std::get<Value>(key).getType());
+    double all = type.hasStaticShape() ? double(type.getNumElements()) : bytes;
+    if (bool(std::get<unsigned>(key)) == ofStores)
+      sum += std::min(bytes, all * double(getBytes(type.getElementType())));
+  }
+  return sum;
 }
 
 /// Of which a grid has more numbers than are tried one by one.

@@ -157,6 +157,7 @@ static void writeLaunches(llvm::json::OStream &json, const KernelCost &kernel) {
         json.attribute("stored_bytes", launch.stored);
         json.attribute("read_bytes", launch.read);
         json.attribute("written_bytes", launch.written);
+        json.attribute("bytes_in_flight", launch.bytesInFlight);
         json.attribute("instructions", launch.instructions);
       });
   });
