@@ -35,14 +35,16 @@ pack() {
   rm -r "$tables"
 }
 
+# measure MODEL: fails if a candidate does; the others are measured all the same.
 measure() {
-  local name=$1 table candidate
+  local name=$1 table candidate failed=0
   for table in "$here/tuning/$name"/*.json; do
     candidate=$(basename "$table" .json)
     mkdir -p "$work/tune/$name"
     program "tune-$name-$candidate" --device cuda --init seed=0 --data random:seed=0 --lr 0.0001 \
-      --steps "${FSDP_GPU_STEPS:-20}" --quiet --profile "$work/tune/$name/$candidate.profile" || return
+      --steps "${FSDP_GPU_STEPS:-20}" --quiet --profile "$work/tune/$name/$candidate.profile" || failed=1
   done
+  return "$failed"
 }
 
 run() {

@@ -19,8 +19,8 @@
 
 namespace fsdp::rt {
 
-/// Least capability, and version of PTX, that has griddepcontrol: 9.0, and 7.8,
-/// which is older than any driver that the runtime takes.
+/// The least capability that has griddepcontrol, which came with PTX 7.8: older
+/// than any driver that the runtime takes.
 constexpr int dependentLaunchCapability = 90;
 
 /// In front of each such instruction.
@@ -33,18 +33,23 @@ constexpr char dependentLaunchMark[] = "// sm_90: ";
 ///
 /// That no kernel waits for more than the one before is enough: one that ends
 /// has waited, so all before it have ended, whether or not it let its
-/// dependents begin before its own wait. What is no such kernel (a product, a
-/// copy, a fill, an exchange) is given to streams without the attribute, and so
-/// begins when all before it has ended; a kernel behind it does, too.
+/// dependents begin before its own wait. What is no such kernel (a copy, a fill,
+/// a call of cuBLASLt or NCCL) begins when all before it has ended, and a kernel
+/// behind it is given to the stream without the attribute. A library's kernel
+/// that has the attribute itself is taken to wait before it reads memory, as the
+/// attribute asks of it. No load here bypasses a wait: none is ld.global.nc.
 constexpr char launchDependentsLine[] =
     "// sm_90: griddepcontrol.launch_dependents;";
 constexpr char waitForGridLine[] = "// sm_90: griddepcontrol.wait;";
 
-/// `ptx`, which is for sm_80, for sm_90 and with those instructions.
+/// `ptx`, which is for sm_80, for sm_90 and with those instructions; what is for
+/// anything else stays as it is, with its marks.
 inline std::string withDependentLaunch(std::string ptx) {
   const std::string target = ".target sm_80", mark = dependentLaunchMark;
-  if (size_t at = ptx.find(target); at != std::string::npos)
-    ptx.replace(at, target.size(), ".target sm_90");
+  size_t place = ptx.find(target);
+  if (place == std::string::npos)
+    return ptx;
+  ptx.replace(place, target.size(), ".target sm_90");
   std::string text;
   text.reserve(ptx.size());
   size_t begin = 0;

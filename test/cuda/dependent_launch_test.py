@@ -24,6 +24,7 @@ SEED = int(os.environ.get("FSDP_TEST_SEED", "1"))
 DELETIONS = os.environ.get("FSDP_TEST_DELETIONS", "8")
 KERNEL = re.compile(rb"\.entry (k\d+_\w+)\(.*?\n}", re.DOTALL)
 WAIT = b"// sm_90: griddepcontrol.wait;"
+LAUNCH = b"// sm_90: griddepcontrol.launch_dependents;"
 MEMORY = re.compile(rb"\b(ld|st|atom|red|cp\.async)\.(?!param|shared)")
 # The emulated card has no machine code of the program's, which is for 9.0.
 CARD = "10.0"
@@ -110,6 +111,8 @@ class DependentLaunchTest(unittest.TestCase):
         self.assertGreaterEqual({kernel[1].decode() for kernel in kernels}, {name for name, n in dependent.items() if n})
         for kernel in kernels:
             self.assertEqual(kernel[0].count(WAIT), 1)
+            self.assertEqual(kernel[0].count(LAUNCH), 1)
+            self.assertLess(kernel[0].index(LAUNCH), kernel[0].index(WAIT))
             self.assertIsNone(MEMORY.search(kernel[0].split(WAIT)[0]), kernel[1])
         chosen = [kernel for kernel in kernels if dependent.get(kernel[1].decode())]
         self.assertGreater(len(chosen), len(kernels) // 2)

@@ -19,7 +19,6 @@ constexpr int64_t kMatrixRows = 16, kMatrixDepth = 16;
 /// tensor cores multiply.
 bool canUseTensorCores(const AttentionParts &parts);
 
-/// The sizes of what a block computes, from the sizes of the attention alone.
 /// Why code of the function cannot have the shape that fsdp.tuning wants;
 /// empty: it can, or nothing is wanted.
 std::string findUnfitTuning(const AttentionParts &parts, AttentionRows rows);
@@ -27,6 +26,8 @@ std::string findUnfitTuning(const AttentionParts &parts, AttentionRows rows);
 /// The shape that fsdp.tuning decided; empty: none.
 std::string describeTuning(const AttentionParts &parts, AttentionRows rows);
 
+/// The sizes of what a block computes, from those of the attention and what
+/// fsdp.tuning says.
 struct AttentionMatrixTiles {
   AttentionMatrixTiles(const AttentionParts &parts, AttentionRows rows);
 

@@ -145,7 +145,7 @@ struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
         std::string unfit = tuned.findUnfit();
         if (unfit.empty()) {
           shape = chooseSimtShape(*loops, tuned.threads);
-          if (tuned.rows || tuned.columns)
+          if (shape.areColumns ? tuned.columns : tuned.rows)
             unfit = findUnfitShape(*loops, shape);
         }
         if (!unfit.empty()) {

@@ -68,12 +68,12 @@ Result<cu::Module> CudaImages::load(const fsdp_rt_cuda_image_desc &image) {
   return module;
 }
 
-/// Once, however many images it is true of.
 bool CudaImages::waitsForGrid(const fsdp_rt_cuda_image_desc &image) const {
   return image.grid_waits != 0 &&
          context_.capability() >= dependentLaunchCapability;
 }
 
+/// Once, however many images it is true of.
 void CudaImages::tell(const std::string &note) {
   if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
     notes_.push_back(note);

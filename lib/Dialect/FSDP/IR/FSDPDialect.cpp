@@ -534,8 +534,7 @@ static LogicalResult verifyType(Operation *op, NamedAttribute attr,
                                     << what << ", got " << attr.getValue();
 }
 
-/// Rows and columns of attentions' tiles, threads of reductions. What values
-/// code can have, those who emit it say.
+/// What values code can have, those who emit it say.
 static LogicalResult verifyTuning(Operation *op, NamedAttribute attr) {
   auto isEntry = [](NamedAttribute entry) {
     StringRef name = entry.getName().getValue();
@@ -575,7 +574,7 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyType<BudgetAttr>(op, attr, "a #fsdp.budget");
   if (name == names::kName)
     return verifyType<StringAttr>(op, attr, "a string");
-  if (name == names::kTF32)
+  if (name == names::kTF32 || name == names::kEpilogue)
     return verifyType<UnitAttr>(op, attr, "no value");
   if (name == names::kTuning)
     return verifyTuning(op, attr);

@@ -19,6 +19,8 @@ Capture::Branch &Capture::branchOf(Stream &stream) {
   for (Branch &branch : branches)
     if (branch.stream == &stream)
       return branch;
+  // What the stream did before is not captured.
+  stream.isBehindKernel = false;
   branches.push_back({&stream, {}, {}});
   return branches.back();
 }
@@ -128,8 +130,10 @@ void beginCapture(const CapturePtr &capture) {
 
 void endCapture(const CapturePtr &capture) {
   capture->isEnded = true;
-  for (Capture::Branch &branch : capture->branches)
+  for (Capture::Branch &branch : capture->branches) {
     branch.stream->capture = nullptr;
+    branch.stream->isBehindKernel = false;
+  }
   std::lock_guard<std::mutex> lock(openCaptures().mutex);
   std::erase(openCaptures().all, capture);
 }
