@@ -33,17 +33,18 @@ constexpr char dependentLaunchMark[] = "// sm_90: ";
 ///
 /// That no kernel waits for more than the one before is enough: one that ends
 /// has waited, so all before it have ended, whether or not it let its
-/// dependents begin before its own wait. What is no such kernel (a copy, a fill,
-/// a call of cuBLASLt or NCCL) begins when all before it has ended, and a kernel
-/// behind it is given to the stream without the attribute. A library's kernel
-/// that has the attribute itself is taken to wait before it reads memory, as the
-/// attribute asks of it. No load here bypasses a wait: none is ld.global.nc.
+/// dependents begin before its own wait. What is no such kernel (a copy, a
+/// fill, a call of cuBLASLt or NCCL) begins when all before it has ended, and a
+/// kernel behind it is given to the stream without the attribute. A library's
+/// kernel that has the attribute itself is taken to wait before it reads
+/// memory, as the attribute asks of it. No load here bypasses a wait: none is
+/// ld.global.nc.
 constexpr char launchDependentsLine[] =
     "// sm_90: griddepcontrol.launch_dependents;";
 constexpr char waitForGridLine[] = "// sm_90: griddepcontrol.wait;";
 
-/// `ptx`, which is for sm_80, for sm_90 and with those instructions; what is for
-/// anything else stays as it is, with its marks.
+/// `ptx`, which is for sm_80, for sm_90 and with those instructions; what is
+/// for anything else stays as it is, with its marks.
 inline std::string withDependentLaunch(std::string ptx) {
   const std::string target = ".target sm_80", mark = dependentLaunchMark;
   size_t place = ptx.find(target);
