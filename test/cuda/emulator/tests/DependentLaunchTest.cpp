@@ -91,7 +91,9 @@ TEST_F(DependentLaunch, AKernelThatOnlyEnds) {
 
 TEST_F(DependentLaunch, SharedMemoryBeforeTheWait) {
   ASSERT_CU(launch(write, 1, 64, {first}, streams[0]));
-  cuda::Function shares = load(kernelOf("st.shared.b32 [at], 5;\n" + waits +
+  cuda::Function shares = load(kernelOf("setp.lt.u32 %p1, %r3, 1;\n"
+                                        "@%p1 st.shared.b32 [at], 5;\n" +
+                                            waits +
                                             "bar.sync 0;\n"
                                             "ld.shared.b32 %r10, [at];\n"
                                             "st.global.b32 [%rd0], %r10;\n",
