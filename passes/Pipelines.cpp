@@ -81,7 +81,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.attention == AttentionMode::Fused)
     pm.addNestedPass<ProgramOp>(createFuseAttention());
   pm.addNestedPass<ProgramOp>(createNarrowProducts());
-  // Behind roundings, which products do, and in front of what saves values.
+  // After the pass that adds roundings before products, and before those that
+  // decide what forward saves.
   pm.addNestedPass<ProgramOp>(createInlineLookups());
   if (options.sumItems > 0)
     pm.addNestedPass<ProgramOp>(createSplitColumnSums({options.sumItems}));

@@ -35,7 +35,7 @@ constexpr char dependentLaunchMark[] = "// sm_90: ";
 /// has waited, so all before it have ended, whether or not it let its
 /// dependents begin before its own wait. What is no such kernel (a copy, a
 /// fill, a call of cuBLASLt or NCCL) begins when all before it has ended, and a
-/// kernel behind it is given to the stream without the attribute. A library's
+/// kernel after it is given to the stream without the attribute. A library's
 /// kernel that has the attribute itself is taken to wait before it reads
 /// memory, as the attribute asks of it. No load here bypasses a wait: none is
 /// ld.global.nc.

@@ -343,8 +343,5 @@ Expected<Cluster> mlir::fsdp::parseCluster(StringRef text, StringRef path) {
 }
 
 Expected<Cluster> mlir::fsdp::loadCluster(StringRef path) {
-  Expected<std::string> text = readTextFile(path);
-  if (!text)
-    return text.takeError();
-  return parseCluster(*text, path);
+  return parseFile(path, parseCluster);
 }

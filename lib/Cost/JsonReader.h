@@ -30,6 +30,18 @@ namespace mlir::fsdp {
 /// The text of @path, or an error that names it.
 llvm::Expected<std::string> readTextFile(llvm::StringRef path);
 
+/// What @parse(text, path) makes of the text of @path, or an error that names
+/// the file.
+template <typename T>
+llvm::Expected<T> parseFile(llvm::StringRef path,
+                            llvm::Expected<T> (*parse)(llvm::StringRef,
+                                                       llvm::StringRef)) {
+  llvm::Expected<std::string> text = readTextFile(path);
+  if (!text)
+    return text.takeError();
+  return parse(*text, path);
+}
+
 /// A file and the first error in it.
 class JsonFile {
 public:

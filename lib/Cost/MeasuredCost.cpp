@@ -127,10 +127,7 @@ Expected<DeviceTable> DeviceTable::parse(StringRef text, StringRef path) {
 }
 
 Expected<DeviceTable> DeviceTable::load(StringRef path) {
-  Expected<std::string> text = readTextFile(path);
-  if (!text)
-    return text.takeError();
-  return parse(*text, path);
+  return parseFile(path, parse);
 }
 
 /// Shapes further apart than this, in powers of two of m, n, k and batch
@@ -303,10 +300,7 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
 }
 
 Expected<StepProfile> StepProfile::load(StringRef path) {
-  Expected<std::string> text = readTextFile(path);
-  if (!text)
-    return text.takeError();
-  return parse(*text, path);
+  return parseFile(path, parse);
 }
 
 std::optional<double> StepProfile::seconds(const KernelCost &kernel) const {

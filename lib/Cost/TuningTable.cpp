@@ -107,10 +107,7 @@ Expected<TuningTable> TuningTable::parse(StringRef text, StringRef path) {
 }
 
 Expected<TuningTable> TuningTable::load(StringRef path) {
-  Expected<std::string> text = readTextFile(path);
-  if (!text)
-    return text.takeError();
-  return parse(*text, path);
+  return parseFile(path, parse);
 }
 
 const TuningTable::Attention *

@@ -259,7 +259,7 @@ fsdp.program @step(%x: tensor<64xbf16>, %y: tensor<64xbf16>) -> (tensor<64xf32>,
 
 // -----
 
-// Kernel 2 widens the weight of @u itself, which kernel 4 reads behind it, and not that of @l, which would stay gathered
+// Kernel 2 widens the weight of @u itself, which kernel 4 reads later, and not that of @l, which would stay gathered
 // for it.
 
 #id = affine_map<(d0) -> (d0)>

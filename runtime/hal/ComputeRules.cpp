@@ -206,11 +206,13 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t deviceBytes,
   return checkEpilogue(desc, dtype, deviceBytes);
 }
 
+bool addsMatrix(const fsdp_rt_matmul_desc &desc) {
+  return desc.accumulate || (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND) != 0;
+}
+
 int64_t matmulBytes(const fsdp_rt_matmul_desc &desc) {
-  bool readsMatrix =
-      desc.accumulate || (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND);
   int64_t elements = desc.m * desc.k + desc.k * desc.n +
-                     desc.m * desc.n * (readsMatrix ? 2 : 1);
+                     desc.m * desc.n * (addsMatrix(desc) ? 2 : 1);
   int64_t bias = desc.epilogue & FSDP_RT_EPILOGUE_BIAS ? desc.n : 0;
   return (matmulBatch(desc) * elements + bias) *
          dtypeSize(static_cast<Dtype>(desc.dtype));

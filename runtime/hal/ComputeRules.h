@@ -31,6 +31,10 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t deviceBytes,
 /// Number of products in the batch.
 int64_t matmulBatch(const fsdp_rt_matmul_desc &desc);
 
+/// Whether the product is added to a matrix of C's shape: C as it was, or the
+/// epilogue's addend.
+bool addsMatrix(const fsdp_rt_matmul_desc &desc);
+
 /// Operands read once and results written once; multiplications and additions.
 int64_t matmulBytes(const fsdp_rt_matmul_desc &desc);
 int64_t matmulFlops(const fsdp_rt_matmul_desc &desc);

@@ -102,7 +102,7 @@ def batched_products_that_add(step):
 
 @case
 def scaled_products_that_add(step):
-    # The scale is the product's, what is added is not scaled; behind it, a scale is a loop's.
+    # The scale is the product's, what is added is not scaled; a scale after the addition is a loop's.
     x, w, b = tanh_of(step, step.input([8, 6])), step.input([6, 6]), step.input([6])
     half = ["%c = arith.constant 0.5 : f32", "%r = arith.mulf %a0, %c : f32"]
     y = mapped(step, [multiply(step, tanh_of(step, x), w, [8, 6, 6], [0, 2], [2, 1])], "f32", half)

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Which launches are dependent, the emulated driver checks: it ends the process
-// where one is behind something else than a kernel.
+// where one comes after something else than a kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,7 +73,8 @@ TEST(CudaDependentLaunch, OfCodeThatWaits) {
   EXPECT_CUDA_OK(doubleNumbers(image));
 }
 
-/// Its image does not say that it waits: each launch begins behind the others.
+/// Its image does not say that it waits: each launch begins after the others
+/// have ended.
 TEST(CudaDependentLaunch, OfCodeThatSaysNothing) {
   EXPECT_CUDA_OK(doubleNumbers(testKernels()));
 }

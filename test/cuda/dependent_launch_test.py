@@ -67,7 +67,7 @@ class DependentLaunchTest(unittest.TestCase):
                 with self.subTest(fixture=fixture, graph=graph):
                     files, kernels, calls = self.run_program(program, "-n", str(ranks), "--graph", graph)
                     self.assertEqual(files, expected)
-                    # Most kernels are behind kernels.
+                    # Most kernels come after kernels.
                     self.assertGreater(calls["cuLaunchKernelEx"], calls["cuLaunchKernel"] // 2)
                     self.assertEqual(sum(kernels.values()), calls["cuLaunchKernelEx"])
 

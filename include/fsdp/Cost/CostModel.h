@@ -74,9 +74,10 @@ struct LaunchCost {
   /// Bytes of global memory that threads load and store: what several threads
   /// load counts for each of them.
   int64_t loaded = 0, stored = 0;
-  /// The same, where each load and store in the function's code counts at most
-  /// the memory that it is of: what its threads, or the iterations of a loop,
-  /// load again comes from a cache.
+  /// The same, where the loads of one memory in one block or loop of the
+  /// function's code together count at most all of that memory, and so its
+  /// stores: what its threads, or the iterations of a loop, load again comes
+  /// from a cache.
   int64_t read = 0, written = 0;
   /// Bytes that a thread loads before it waits for one of them, at most.
   int64_t bytesInFlight = 0;

@@ -181,7 +181,7 @@ def SplitColumnSums : Pass<"fsdp-split-column-sums", "::mlir::fsdp::ProgramOp"> 
 def FuseEpilogues : Pass<"fsdp-fuse-epilogues", "::mlir::fsdp::ProgramOp"> {
   let summary = "Lets products add biases and residuals";
   let description = [{
-    Marks additions behind products with `fsdp.epilogue`, which
+    Marks additions to products' results with `fsdp.epilogue`, which
     fsdp-form-kernels, fsdp-outline-kernels and fsdp-match-matmuls take for part
     of the product: of a bias, and of a tensor that is in memory in any case.
     The sum is rounded once. Only libraries with such an epilogue do it: those

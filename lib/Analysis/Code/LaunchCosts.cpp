@@ -61,7 +61,7 @@ static int64_t getBytes(Type type) {
   return llvm::divideCeil(width, 8) * getLanes(type);
 }
 
-/// The memory behind @value, through views and addresses.
+/// The memory that @value, a view or an address, points into.
 static Value getMemory(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (op->getNumOperands() == 0)

@@ -245,11 +245,11 @@ std::optional<EpilogueAddition> fsdp::getEpilogueAddition(Operation *op,
   return EpilogueAddition{other, isBias};
 }
 
-/// Follows reshapes, transposes, a rounding and marked additions behind the
-/// contraction while each is the only reader, and gives the layout in which the
-/// op's own result must be written. Absorbs the longest such chain that ends in
-/// a transpose, in the rounding or in an addition; behind an addition nothing
-/// is scaled.
+/// Follows reshapes, transposes, a rounding and marked additions of the
+/// contraction's result while each is the only reader, and gives the layout in
+/// which the op's own result must be written. Absorbs the longest such chain
+/// that ends in a transpose, in the rounding or in an addition; after an
+/// addition nothing is scaled.
 static SmallVector<std::pair<Value, SmallVector<Operation *>>>
 getResultChains(Value result) {
   SmallVector<std::pair<Value, SmallVector<Operation *>>> chains;
@@ -308,10 +308,10 @@ static bool addToEpilogue(Operation *op, Value product,
   ViewedValue viewed = lookThroughViews(addition->other);
   Value &place = addition->isBias ? plan.bias : plan.addend;
   Operation *def = viewed.source.getDefiningOp();
-  bool isInMemory = !def || (!isViewOp(def) && !getMove(def) &&
-                             getComputeKind(def) != ComputeKind::Constant &&
-                             getComputeKind(def) != ComputeKind::Scalar);
-  if (place || !isInMemory || viewed.layout.offset != 0 || layout.offset != 0)
+  bool isWritten = !def || (!isViewOp(def) && !getMove(def) &&
+                            getComputeKind(def) != ComputeKind::Constant &&
+                            getComputeKind(def) != ComputeKind::Scalar);
+  if (place || !isWritten || viewed.layout.offset != 0 || layout.offset != 0)
     return false;
   place = viewed.source;
   StridedLayout::Dim elements = viewed.layout.getFlattened();

@@ -129,12 +129,6 @@ int64_t Extraction::getWorkspaceBytes(LaunchOp op) {
   return it->second;
 }
 
-/// Whether CUDA devices run @kernel: its code, or a library's.
-static bool hasCudaCode(func::FuncOp kernel) {
-  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
-  return byTarget && byTarget.contains(kCudaTarget);
-}
-
 void Extraction::addLaunch(LaunchOp op) {
   StepOp &launch = addOp(StepOpKind::Launch, *op, op.getKernel());
   launch.workspaceBytes = getWorkspaceBytes(op);
@@ -144,7 +138,7 @@ void Extraction::addLaunch(LaunchOp op) {
     if (isNew) {
       auto kernel = module.lookupSymbol<func::FuncOp>(op.getKernel());
       program.kernels.push_back(getKernelCost(kernel));
-      program.isGraph |= hasCudaCode(kernel);
+      program.isGraph |= bool(getImplementation(kernel, kCudaTarget));
     }
     launch.kernel = it->second;
   }

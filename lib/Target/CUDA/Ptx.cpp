@@ -117,7 +117,7 @@ static void insertLine(llvm::Instruction *before, StringRef line) {
 }
 
 /// Kernels let their dependents begin as soon as all of their blocks have, and
-/// wait in their first block, which all threads execute, behind what needs no
+/// wait in their first block, which all threads execute, after what needs no
 /// memory: arithmetic on indices.
 static void addDependentLaunch(llvm::Module &module) {
   for (llvm::Function &function : module) {

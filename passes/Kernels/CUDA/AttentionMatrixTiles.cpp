@@ -14,9 +14,12 @@ using namespace mlir::fsdp;
 /// (half as many floats for a warp's 16 rows).
 static constexpr int64_t kMostFeatures = 128;
 static constexpr int64_t kMostWarps = 4, kMostColumns = 64;
-/// Beyond, a thread has too few registers for its results. What all cards of
-/// sm_80 and later give a block that asks for it.
-static constexpr int64_t kMostTunedRows = 128, kMostSharedBytes = 99 * 1024;
+/// The most rows of a tile: with more, a thread has too few registers for its
+/// results.
+static constexpr int64_t kMostTunedRows = 128;
+/// The most shared memory of a block, which all cards of sm_80 and later give
+/// to a block that asks for it.
+static constexpr int64_t kMostSharedBytes = 99 * 1024;
 
 bool fsdp::canUseTensorCores(const AttentionParts &parts) {
   Type type = parts.types[kQ].getElementType();

@@ -60,6 +60,11 @@ struct TunedThreads {
                std::to_string(*value);
     return "";
   }
+
+  /// Whether fsdp.tuning gives the threads of @shape.
+  bool hasThreadsOf(const SimtShape &shape) const {
+    return (shape.areColumns ? columns : rows).has_value();
+  }
 };
 } // namespace
 
@@ -82,6 +87,38 @@ static bool isShared(const KernelLoops &loops, const SimtShape &shape) {
          llvm::any_of(loops.getStages(), [](const KernelStage &stage) {
            return !stage.reductions.empty();
          });
+}
+
+/// The shape of @kernel, with the threads that fsdp.tuning gives, if it gives
+/// any. Emits an error where no kernel can have those, and a remark where they
+/// reduce a row or a column.
+static FailureOr<SimtShape> chooseShape(func::FuncOp kernel,
+                                        const KernelLoops &loops) {
+  TunedThreads tuned(kernel);
+  SimtShape shape = {};
+  bool isTuned = false;
+  std::string unfit = tuned.findUnfit();
+  if (unfit.empty()) {
+    shape = chooseSimtShape(loops, tuned.threads);
+    isTuned = tuned.hasThreadsOf(shape);
+    if (isTuned)
+      unfit = findUnfitShape(loops, shape);
+  }
+  if (!unfit.empty())
+    return kernel.emitError("fsdp.tuning: ") << unfit;
+  if (!isTuned || !isShared(loops, shape))
+    return shape;
+  std::string threads =
+      shape.areColumns
+          ? " threads a column, of at most " +
+                std::to_string(tuned.threads.columns) + " a block"
+          : " threads a row, of at most " + std::to_string(tuned.threads.row);
+  remark::passed(kernel.getLoc(), remark::RemarkOpts::name("Tuned")
+                                      .category("fsdp-emit-cuda-kernels")
+                                      .function(kernel.getSymName()))
+      << std::to_string(shape.threadsPerItem) + threads +
+             ", as fsdp.tuning says";
+  return shape;
 }
 
 static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
@@ -139,34 +176,12 @@ struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
         continue;
       std::string why;
       std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
-      SimtShape shape = {};
+      FailureOr<SimtShape> shape = SimtShape{};
       if (loops) {
-        TunedThreads tuned(kernel);
-        std::string unfit = tuned.findUnfit();
-        if (unfit.empty()) {
-          shape = chooseSimtShape(*loops, tuned.threads);
-          if (shape.areColumns ? tuned.columns : tuned.rows)
-            unfit = findUnfitShape(*loops, shape);
-        }
-        if (!unfit.empty()) {
-          kernel.emitError("fsdp.tuning: ") << unfit;
+        shape = chooseShape(kernel, *loops);
+        if (failed(shape))
           return signalPassFailure();
-        }
-        if (isShared(*loops, shape) &&
-            (shape.areColumns ? tuned.columns : tuned.rows))
-          remark::passed(kernel.getLoc(),
-                         remark::RemarkOpts::name("Tuned")
-                             .category("fsdp-emit-cuda-kernels")
-                             .function(kernel.getSymName()))
-              << std::to_string(shape.threadsPerItem) +
-                     (shape.areColumns ? " threads a column"
-                                       : " threads a row") +
-                     ", of at most " +
-                     std::to_string(shape.areColumns ? tuned.threads.columns
-                                                     : tuned.threads.row) +
-                     (shape.areColumns ? " a block" : "") +
-                     ", as fsdp.tuning says";
-        why = findTooLarge(shape);
+        why = findTooLarge(*shape);
       }
       if (!why.empty()) {
         remark::missed(kernel.getLoc(), remark::RemarkOpts::name("Emitted")
@@ -178,7 +193,7 @@ struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
       gpu::GPUModuleOp device = getCudaModule(getOperation());
       if (!device)
         return signalPassFailure();
-      emitKernel(kernel, device, *loops, shape);
+      emitKernel(kernel, device, *loops, *shape);
     }
   }
 };

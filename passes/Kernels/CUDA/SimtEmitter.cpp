@@ -406,7 +406,7 @@ void SimtEmitter::emitThreadPoints(unsigned stage,
   emitRest(stage, partials);
 }
 
-/// The points behind the last whole vector of a row: one for each of the first
+/// The points after the last whole vector of a row: one for each of the first
 /// threads, whose results meet those of the thread's first lane.
 void SimtEmitter::emitRest(unsigned stage, MutableArrayRef<Value> partials) {
   int64_t size = loops.getInnerSize(), rest = size % lanes;

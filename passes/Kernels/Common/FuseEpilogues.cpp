@@ -9,8 +9,8 @@
 //
 //     D = A B + bias + C
 //
-// A bias behind a product, and the residual stream that its result is added to,
-// need no kernel that reads and writes them again. Such additions get
+// A bias added to a product, and the residual stream that its result is added
+// to, need no kernel that reads and writes them again. Such additions get
 // `fsdp.epilogue`; ContractionPlans makes them part of the product. In f32 that
 // computes what the trace says. In narrower types the product and the sums of
 // the trace are rounded, and here their last sum alone is, as in PyTorch's
@@ -37,8 +37,8 @@ using namespace mlir::fsdp;
 // Analysis
 //===----------------------------------------------------------------------===//
 
-/// Whether @op stands before @loss, which all of backward comes after. (An op
-/// may stand there that backward alone needs: it moves nothing into forward.)
+/// Whether @op stands before @loss, or is it: all ops of backward stand after
+/// it. An op that only backward reads may stand before it, too.
 static bool isForward(Operation *op, Operation *loss) {
   return !loss || op == loss || op->isBeforeInBlock(loss);
 }
@@ -58,11 +58,12 @@ static bool dependsOn(Operation *op, Operation *of) {
   return false;
 }
 
-/// Whether what @product's epilogue adds is in memory when it runs, whoever
-/// adds it: a parameter, a vector that no elementwise loop makes, which would
-/// else be part of its reader, and a matrix that the product depends on, which
-/// a kernel before it writes.
-static bool isInMemory(const EpilogueAddition &addition, Operation *product) {
+/// Whether a kernel before @product writes what @addition adds, with the
+/// epilogue or without: so the epilogue adds no writes. Biases: parameters, and
+/// results of reductions; an elementwise loop's could be fused with its reader.
+/// Matrices: those that @product depends on.
+static bool isWrittenAnyway(const EpilogueAddition &addition,
+                            Operation *product) {
   Operation *op = lookThroughViews(addition.other).source.getDefiningOp();
   if (!op || isa<ViewOp>(op))
     return addition.isBias;
@@ -89,8 +90,8 @@ static bool isOfItsUnit(Value value, const ContractionPlan &plan) {
 // Decision
 //===----------------------------------------------------------------------===//
 
-/// The additions behind the product of @plan that could be its epilogue, at
-/// most one of each kind, each the only reader of what it adds to.
+/// The additions to the result of @plan's product that could be its epilogue,
+/// at most one of each kind, each the only reader of what it adds to.
 static SmallVector<Operation *> getCandidates(const ContractionPlan &plan,
                                               Operation *loss) {
   SmallVector<Operation *> candidates;
@@ -108,7 +109,7 @@ static SmallVector<Operation *> getCandidates(const ContractionPlan &plan,
         getEpilogueAddition(reader, value);
     if (!addition || isForward(reader, loss) != isForward(plan.op, loss) ||
         !isOfItsUnit(addition->other, plan) ||
-        !isInMemory(*addition, plan.op) ||
+        !isWrittenAnyway(*addition, plan.op) ||
         std::exchange(addition->isBias ? hasBias : hasAddend, true))
       break;
     candidates.push_back(reader);

@@ -32,9 +32,7 @@ bool fsdp::hasImplementation(func::FuncOp kernel) {
 }
 
 bool fsdp::hasCodeFor(func::FuncOp kernel, StringRef target) {
-  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
-  return (byTarget && byTarget.contains(target)) ||
-         kernel->hasAttr(names::kMatmul);
+  return getImplementation(kernel, target) || kernel->hasAttr(names::kMatmul);
 }
 
 const ContractionPlan *fsdp::getOnlyPlan(func::FuncOp kernel,

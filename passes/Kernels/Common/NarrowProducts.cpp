@@ -126,6 +126,7 @@ private:
   Value narrow(Value value, Location loc);
   Value getUnwidened(Value value);
   Value copy(Value source, linalg::GenericOp op);
+  Value view(Value source, Operation *op);
   void widen(Value narrowed, Value wide, Location loc);
   void widen(Operation *narrowed, Operation *wide);
 
@@ -157,7 +158,8 @@ static bool isCopy(linalg::GenericOp op) {
              op.getBody()->getArgument(0);
 }
 
-/// What @op, which has one input, gives other places, of @source.
+/// A linalg.generic that copies @source, of the narrow type, by the indexing
+/// maps of @op, which has one input.
 Value Narrower::copy(Value source, linalg::GenericOp op) {
   RankedTensorType narrowed = getNarrow(op->getResult(0));
   Value empty =
@@ -169,6 +171,15 @@ Value Narrower::copy(Value source, linalg::GenericOp op) {
                linalg::YieldOp::create(b, loc, args[0]);
              })
       .getResult(0);
+}
+
+/// The view or reshape @op of @source, which has the narrow type, in place of
+/// @op's first operand.
+Value Narrower::view(Value source, Operation *op) {
+  SmallVector<Value> operands(op->getOperands());
+  operands[0] = source;
+  return mlir::clone(builder, op, getNarrow(op->getResult(0)), operands)
+      ->getResult(0);
 }
 
 /// A tensor of the narrow type whose widened elements are those of @value; null
@@ -204,9 +215,7 @@ Value Narrower::getUnwidened(Value value) {
     return {};
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(op);
-  SmallVector<Value> operands(op->getOperands());
-  operands[0] = source;
-  return mlir::clone(builder, op, getNarrow(value), operands)->getResult(0);
+  return view(source, op);
 }
 
 /// @value in elements of the type, at the insertion point. What is transposed,
@@ -230,11 +239,8 @@ Value Narrower::narrow(Value value, Location loc) {
   if (auto generic = dyn_cast_if_present<linalg::GenericOp>(op);
       generic && isCopy(generic))
     return copy(narrow(generic.getDpsInputOperand(0)->get(), loc), generic);
-  if (isReshape(op)) {
-    SmallVector<Value> operands(op->getOperands());
-    operands[0] = narrow(operands[0], loc);
-    return mlir::clone(builder, op, narrowed, operands)->getResult(0);
-  }
+  if (isReshape(op))
+    return view(narrow(op->getOperand(0), loc), op);
   return createCast(builder, loc, value, narrowed);
 }
 
@@ -247,12 +253,7 @@ void Narrower::widen(Value narrowed, Value wide, Location loc) {
     if (!isViewOp(user))
       continue;
     builder.setInsertionPoint(user);
-    SmallVector<Value> operands(user->getOperands());
-    operands[0] = narrowed;
-    Value view =
-        mlir::clone(builder, user, getNarrow(user->getResult(0)), operands)
-            ->getResult(0);
-    widen(view, user->getResult(0), user->getLoc());
+    widen(view(narrowed, user), user->getResult(0), user->getLoc());
     user->erase();
   }
   if (wide.use_empty())

@@ -107,48 +107,50 @@ getPitchedArguments(LaunchOp launch, const PitchedValues &pitched) {
   return arguments;
 }
 
-/// Whether argument @index of @kernel is a matrix that a library reads or
-/// writes, whose leading dimension is no multiple of @alignment bytes.
-static bool isUnaligned(func::FuncOp kernel, unsigned index,
-                        int64_t alignment) {
-  ContractionPlans plans(&kernel.getBody().front());
-  const ContractionPlan *plan = getOnlyPlan(kernel, plans);
-  if (!plan)
-    return false;
+static SmallVector<unsigned> getIndices(ArrayRef<PitchedArgument> arguments) {
+  return llvm::map_to_vector(arguments, [](const PitchedArgument &argument) {
+    return argument.first;
+  });
+}
+
+/// Whether argument @index of @kernel, the product of @plan, is a matrix that a
+/// library reads or writes, whose leading dimension is no multiple of
+/// @alignment bytes.
+static bool isUnaligned(func::FuncOp kernel, const ContractionPlan &plan,
+                        unsigned index, int64_t alignment) {
   Value arg = kernel.getArgument(index);
-  int64_t bytes =
-      cast<RankedTensorType>(arg.getType()).getElementTypeBitWidth() / 8;
   auto isWrong = [&](int64_t leading, int64_t rows) {
-    return rows > 1 && leading * bytes % alignment != 0;
+    int64_t bits =
+        cast<RankedTensorType>(arg.getType()).getElementTypeBitWidth();
+    return rows > 1 && leading * (bits / 8) % alignment != 0;
   };
-  const MatmulShape &shape = plan->shape;
+  const MatmulShape &shape = plan.shape;
   int64_t rowsA = shape.transA ? shape.k : shape.m,
           rowsB = shape.transB ? shape.n : shape.k;
   bool isResult = index + 1 == kernel.getNumArguments();
-  return (plan->sourceA == arg && isWrong(shape.lda, rowsA)) ||
-         (plan->sourceB == arg && isWrong(shape.ldb, rowsB)) ||
-         ((isResult || plan->addend == arg) && isWrong(shape.ldc, shape.m));
+  return (plan.sourceA == arg && isWrong(shape.lda, rowsA)) ||
+         (plan.sourceB == arg && isWrong(shape.ldb, rowsB)) ||
+         ((isResult || plan.addend == arg) && isWrong(shape.ldc, shape.m));
 }
 
 /// Whether @kernel would have code with @arguments: still as a library's
 /// product, if it is one, else as loops.
 static bool takes(func::FuncOp kernel, ArrayRef<PitchedArgument> arguments,
                   int64_t alignment) {
-  auto getPlan = [](func::FuncOp kernel) {
-    ContractionPlans plans(&kernel.getBody().front());
-    return getOnlyPlan(kernel, plans) != nullptr;
-  };
   unsigned inputs = kernel.getNumArguments() - kernel.getNumResults();
   for (auto [index, type] : arguments)
     if (index >= inputs && !getResultStore(kernel, index - inputs))
       return false;
   OwningOpRef<func::FuncOp> trial = kernel.clone();
   pitchArguments(*trial, arguments);
-  if (getPlan(kernel))
-    return getPlan(*trial) &&
+  if (getOnlyPlan(kernel, ContractionPlans(&kernel.getBody().front()))) {
+    ContractionPlans plans(&trial->getBody().front());
+    const ContractionPlan *plan = getOnlyPlan(*trial, plans);
+    return plan &&
            llvm::none_of(arguments, [&](const PitchedArgument &argument) {
-             return isUnaligned(*trial, argument.first, alignment);
+             return isUnaligned(*trial, *plan, argument.first, alignment);
            });
+  }
   std::string why;
   return KernelLoops::create(*trial, why).has_value();
 }
@@ -162,16 +164,21 @@ static bool takes(func::FuncOp kernel, ArrayRef<PitchedArgument> arguments,
 static PitchedValues getCandidates(ArrayRef<LaunchOp> launches,
                                    const SymbolTable &symbols,
                                    int64_t alignment) {
-  // By kernel and argument.
-  llvm::DenseMap<std::pair<Operation *, unsigned>, bool> known;
+  // By kernel, the arguments that are unaligned.
+  llvm::DenseMap<Operation *, llvm::SmallDenseSet<unsigned>> known;
   auto isWanted = [&](LaunchOp launch, unsigned index) {
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
     if (!kernel || kernel.isExternal())
       return false;
-    auto [it, isNew] = known.try_emplace({kernel, index});
-    if (isNew)
-      it->second = isUnaligned(kernel, index, alignment);
-    return it->second;
+    auto [it, isNew] = known.try_emplace(kernel);
+    if (isNew) {
+      ContractionPlans plans(&kernel.getBody().front());
+      if (const ContractionPlan *plan = getOnlyPlan(kernel, plans))
+        for (unsigned i = 0; i != kernel.getNumArguments(); ++i)
+          if (isUnaligned(kernel, *plan, i, alignment))
+            it->second.insert(i);
+    }
+    return it->second.contains(index);
   };
   PitchedValues candidates;
   for (LaunchOp launch : launches)
@@ -205,8 +212,7 @@ static PitchedValues decide(ArrayRef<LaunchOp> launches,
       if (arguments.empty())
         continue;
       auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
-      auto [it, isNew] = known[kernel].try_emplace(
-          llvm::map_to_vector(arguments, [](auto &a) { return a.first; }));
+      auto [it, isNew] = known[kernel].try_emplace(getIndices(arguments));
       if (isNew)
         it->second =
             !kernel.isExternal() && takes(kernel, arguments, alignment);
@@ -236,9 +242,10 @@ static void apply(ArrayRef<LaunchOp> launches, SymbolTable &symbols,
       variants;
   for (LaunchOp launch : launches)
     variants[symbols.lookup(launch.getKernel())]
-            [llvm::map_to_vector(getPitchedArguments(launch, pitched),
-                                 [](auto &a) { return a.first; })]
+            [getIndices(getPitchedArguments(launch, pitched))]
                 .push_back(launch);
+  // Clones are made of kernels before any argument is pitched.
+  SmallVector<std::pair<func::FuncOp, LaunchOp>> functions;
   for (auto &[op, launchesOf] : variants)
     for (auto &[indices, ofVariant] : launchesOf) {
       if (indices.empty())
@@ -250,13 +257,10 @@ static void apply(ArrayRef<LaunchOp> launches, SymbolTable &symbols,
         for (LaunchOp launch : ofVariant)
           launch.setKernelAttr(FlatSymbolRefAttr::get(kernel));
       }
+      functions.push_back({kernel, ofVariant.front()});
     }
-  for (auto &[op, launchesOf] : variants)
-    for (auto &[indices, ofVariant] : launchesOf)
-      if (!indices.empty())
-        pitchArguments(
-            symbols.lookup<func::FuncOp>(ofVariant.front().getKernel()),
-            getPitchedArguments(ofVariant.front(), pitched));
+  for (auto [kernel, launch] : functions)
+    pitchArguments(kernel, getPitchedArguments(launch, pitched));
   for (auto [value, type] : pitched)
     value.setType(type);
 }

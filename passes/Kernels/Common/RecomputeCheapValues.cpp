@@ -93,7 +93,7 @@ private:
   llvm::SmallSetVector<Value, 8> getReads(int64_t kernel);
   bool isSaved(Value value);
   linalg::GenericOp getCheapProducer(Value value, int64_t kernel);
-  bool isReadBehind(Value unit, int64_t kernel);
+  bool isUnitReadFrom(Value unit, int64_t kernel);
   bool isWrittenLike(Operation *op);
   int64_t getReadCost(Value value, int64_t kernel, bool isRead);
   SmallVector<linalg::GenericOp> chooseRepeated(int64_t kernel);
@@ -129,8 +129,8 @@ Recomputer::Recomputer(Block &block, Operation *loss) : loss(loss) {
   }
 }
 
-/// Whether a parameter of @unit is read at the place of @kernel, or behind it.
-bool Recomputer::isReadBehind(Value unit, int64_t kernel) {
+/// Whether @kernel, or an op after it, reads a parameter of @unit.
+bool Recomputer::isUnitReadFrom(Value unit, int64_t kernel) {
   int64_t place = 0;
   for (Operation *op : kernels[kernel])
     place = std::max(place, order.lookup(op));
@@ -223,14 +223,14 @@ bool Recomputer::isWrittenLike(Operation *op) {
 /// the number of these readers. @isRead: whether @kernel reads it already. Else
 /// it must not begin to read (kInfinite) an argument, a view, what forward does
 /// not save, what its own kernel cannot write, and a parameter of a unit that
-/// nothing reads behind @kernel, for which the unit would stay gathered.
+/// no later op reads, so that the unit would stay gathered for @kernel alone.
 int64_t Recomputer::getReadCost(Value value, int64_t kernel, bool isRead) {
   Operation *def = value.getDefiningOp();
   int64_t owner = def ? getKernel(def) : -1;
   if (!isRead) {
     if (Value unit = getUnitOf(value))
-      return isReadBehind(unit, kernel) ? getTensorBytes(value.getType())
-                                        : MinCut::kInfinite;
+      return isUnitReadFrom(unit, kernel) ? getTensorBytes(value.getType())
+                                          : MinCut::kInfinite;
     if (!def || (owner < 0 && !isa<CollectiveOpInterface>(def)))
       return MinCut::kInfinite;
     // What forward saves for backward is decided (fsdp-cut-saved-values).

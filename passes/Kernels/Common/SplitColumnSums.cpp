@@ -167,7 +167,6 @@ static void applySplit(linalg::GenericOp op, Split split) {
     maps.push_back(map);
   }
   // Results of chunks have the number of the chunk as first dimension.
-
   for (OpResult result : op->getResults()) {
     auto type = cast<RankedTensorType>(result.getType());
     SmallVector<int64_t> shape(type.getShape());

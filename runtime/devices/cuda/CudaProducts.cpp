@@ -9,6 +9,7 @@
 
 #include "core/Dtype.h"
 #include "devices/cuda/LibraryVersions.h"
+#include "hal/ComputeRules.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -135,8 +136,7 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
   isDouble_ = desc.dtype == FSDP_RT_F64;
   alpha32_ = static_cast<float>(desc.alpha);
   alpha64_ = desc.alpha;
-  bool isAdded =
-      desc.accumulate || (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND) != 0;
+  bool isAdded = hal::addsMatrix(desc);
   beta32_ = isAdded ? 1.0f : 0.0f;
   beta64_ = beta32_;
   int computeType = isDouble_   ? lt::compute64

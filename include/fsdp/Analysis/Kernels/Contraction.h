@@ -43,27 +43,28 @@ struct ContractionPlan {
   /// What A and B are read from.
   Value sourceA, sourceB;
   /// What is produced: the op's result, or that of the last transpose or
-  /// reshape behind it that the product writes directly.
+  /// reshape after it that the product writes directly.
   Value result;
-  /// Ops behind the contraction that `result` makes unnecessary, in order.
+  /// Ops after the contraction that `result` makes unnecessary, in order.
   SmallVector<Operation *> absorbed;
   MatmulShape shape;
   /// The result starts at zero; otherwise at the op's init operand.
   bool zeroInit = true;
   /// What an epilogue adds, in the type of C: an element for each column, and a
-  /// matrix that lies in memory as C does. Null where there is none.
+  /// matrix of C's shape, leading dimension and strides. Null where there is
+  /// none.
   Value bias, addend;
   /// Elements of the bias.
   int64_t biasSize = 0;
 };
 
-/// An elementwise addition, behind a product, that a BLAS may do in its
+/// An elementwise addition to a product's result that a BLAS may do in its
 /// epilogue.
 struct EpilogueAddition {
   /// What is added to the product.
   Value other;
-  /// It has one dimension, that of the columns; else it has the product's
-  /// shape.
+  /// Whether `other` has one dimension, that of the columns; else it has the
+  /// product's shape.
   bool isBias;
 };
 

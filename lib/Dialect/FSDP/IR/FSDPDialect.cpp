@@ -469,10 +469,14 @@ static LogicalResult verifyKeep(Operation *op, NamedAttribute attr) {
   return success();
 }
 
+Attribute fsdp::getImplementation(Operation *kernel, StringRef target) {
+  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
+  return byTarget ? byTarget.get(target) : Attribute();
+}
+
 template <typename Attr>
 static Attr getCode(Operation *kernel, StringRef target) {
-  auto byTarget = kernel->getAttrOfType<DictionaryAttr>(names::kImpl);
-  return byTarget ? byTarget.getAs<Attr>(target) : Attr();
+  return dyn_cast_if_present<Attr>(getImplementation(kernel, target));
 }
 
 CpuKernelAttr fsdp::getCpuKernel(Operation *kernel) {

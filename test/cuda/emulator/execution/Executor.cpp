@@ -231,7 +231,7 @@ void Executor::run() {
         block.index = {x, y, z};
         runBlock();
       }
-  // Kernels behind it wait for this one alone.
+  // Kernels after it wait for this one alone.
   if (launch.isDependent && !block.hasGridWaited)
     throw DeviceFault(FaultCode::LaunchFailed,
                       "kernel " + block.kernel->name +

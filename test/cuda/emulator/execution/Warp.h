@@ -98,7 +98,7 @@ struct Warp {
   LaneMask waiting = 0;
   LaneMask synchronizing = 0;
   /// The lanes for which all of the grid before the launch is done: by
-  /// griddepcontrol.wait, or since the launch began behind it.
+  /// griddepcontrol.wait, or since the launch began when that grid had ended.
   LaneMask gridWaited = 0;
   /// Lanes are at places of their own; otherwise all are at `pc`.
   bool isDiverged = false;

@@ -17,7 +17,7 @@ namespace {
 
 class DependentLaunch : public Streams {
 protected:
-  /// Behind the call before, by programmatic stream serialization.
+  /// Launched after the call before, by programmatic stream serialization.
   cuda::Result launchDependent(cuda::Function function,
                                std::vector<cuda::DevicePointer> pointers,
                                cuda::Stream stream) {

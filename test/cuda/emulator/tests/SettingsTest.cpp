@@ -340,7 +340,7 @@ TEST_F(SettingsDeathTest, NothingWorksBeforeInit) {
   });
 }
 
-/// Of a kernel behind another one, by programmatic stream serialization.
+/// A kernel launched after another one, by programmatic stream serialization.
 cuda::Result launchDependent(bool isCaptured) {
   cuda::Module module = nullptr;
   cuda::Function function = nullptr;

@@ -77,6 +77,10 @@ constexpr llvm::StringLiteral kCubinProcessor = "sm_90";
 constexpr llvm::StringLiteral kPtxGlobal = "fsdp_cuda_ptx";
 constexpr llvm::StringLiteral kCubinGlobal = "fsdp_cuda_cubin";
 
+/// A kernel's code for @target, that of fsdp.impl: machine code or a library's
+/// product; null where it has none.
+Attribute getImplementation(Operation *kernel, llvm::StringRef target);
+
 /// A kernel's code for processors, its `cpu` of fsdp.impl; null where it has
 /// none.
 CpuKernelAttr getCpuKernel(Operation *kernel);
