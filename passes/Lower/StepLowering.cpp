@@ -14,6 +14,7 @@
 #include "StepLowering.h"
 #include "fsdp-rt/abi.h"
 #include "fsdp/ABI/Dtype.h"
+#include "fsdp/Analysis/Attention/PlainScores.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Analysis/Step/KernelCode.h"
 #include "fsdp/Analysis/Step/PlacedStep.h"
@@ -331,6 +332,7 @@ LogicalResult StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   descriptor.set("batch", batch);
   setWorkspace(descriptor, kernel);
   descriptor.set("scale", attention.getScale().convertToDouble());
+  descriptor.set("plain", int64_t(hasPlainScores(attention)));
   descriptor.set("causal", int64_t(attention.getCausal()));
   call(backward ? "attention_backward" : "attention", descriptor, op.getLoc());
   return success();

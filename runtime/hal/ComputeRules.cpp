@@ -232,6 +232,15 @@ AttentionView::AttentionView(const fsdp_rt_attention_desc &desc, int tensor) {
   column = fields[7];
 }
 
+int64_t attentionExtent(const fsdp_rt_attention_desc &desc, int tensor) {
+  View view(desc, tensor);
+  int64_t last = (rowsOf(desc, tensor) - 1) * view.row +
+                 (columnsOf(desc, tensor) - 1) * view.column;
+  for (int d = 0; d < 4; ++d)
+    last += (desc.batch[d] - 1) * view.batch[d];
+  return (last + 1) * dtypeSize(view.dtype);
+}
+
 int64_t attentionBatch(const fsdp_rt_attention_desc &desc) {
   return desc.batch[0] * desc.batch[1] * desc.batch[2] * desc.batch[3];
 }
@@ -244,6 +253,9 @@ Status checkAttention(const fsdp_rt_attention_desc &desc, bool backward,
     return Status::internal("expected 0 to " + std::to_string(maxCaptured) +
                             " captured tensors, got " +
                             std::to_string(desc.captured_count));
+  if (desc.plain != 0 && desc.plain != 1)
+    return Status::internal("expected plain to be 0 or 1, got " +
+                            std::to_string(desc.plain));
   int64_t limit = std::min(maxDimension, deviceBytes);
   for (int64_t size :
        {desc.queries, desc.keys, desc.head, desc.value, desc.batch[0],

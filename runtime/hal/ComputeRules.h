@@ -62,6 +62,10 @@ struct AttentionView {
   }
 };
 
+/// Bytes from the first element of a tensor that there is to the end of the
+/// last.
+int64_t attentionExtent(const fsdp_rt_attention_desc &desc, int tensor);
+
 int64_t attentionBatch(const fsdp_rt_attention_desc &desc);
 
 /// Refuses sizes beyond `maxDimension`, tensors, captured ones and statistics

@@ -429,7 +429,7 @@ TEST_F(ProgramTest, ARefusalTakesBackWhatItPrepared) {
 TEST_F(ProgramTest, AnotherAbiIsRefused) {
   Outcome outcome = runProgram({OTHER_ABI_EXE, "--describe"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 13, "
+  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 14, "
                                "got version 99");
 }
 

@@ -173,8 +173,8 @@ ROOMS = [
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ABI, CODES, TILES, DEPENDENT, SCHEDULE, ARENA, CONTRACT, STEP, PASSES,
-          BESIDE],
+         [DIALECT, ABI, CODES, TILES, DEPENDENT, SCHEDULE, ARENA, CONTRACT, STEP, ATTENTION,
+          PASSES, BESIDE],
          COST),
     # This looks at everything and changes nothing.
     Room("passes/Verify",
