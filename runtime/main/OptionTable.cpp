@@ -258,6 +258,11 @@ std::vector<OptionSpec> makeTable() {
        "wait for it (programmatic dependent launch); default: auto, on GPUs of "
        "sm_90 and later",
        setOfDevice("dependent-launch")},
+      {"--attention", "own|cudnn|auto",
+       "whose kernels compute attention on CUDA devices: the compiler's, "
+       "cuDNN's where it takes an attention, or those that take less time; "
+       "default: own",
+       setOfDevice("attention")},
       {"--channel", "nccl|host",
        "what carries the bytes that ranks of CUDA devices exchange: NCCL, or "
        "the host's memory, slowly, where ranks share a GPU; default: nccl",

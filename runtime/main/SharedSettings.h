@@ -21,7 +21,8 @@
 //   --threads       hosts have different cores
 //   --blas          hosts have different libraries; sums of a rank's own batch
 //   --queue-threads the ranks agree on it when they start
-//   --channel       the devices compare it, as they do --reduction
+//   --channel       the devices compare it, as they do --attention and
+//                   --reduction
 //   --graph         how a rank gives its device the same work
 //   --dependent-launch   likewise
 //   --cast-params   without it a file of another type is refused, not read

@@ -41,6 +41,7 @@ CudaLaunch::CudaLaunch(const char *name, std::vector<Function> functions,
 }
 
 thread_local rt::Reduction testReduction = rt::Reduction::Exact;
+thread_local const char *testAttention = "own";
 
 Result<TestDevice> makeTestDevice(rt::World &world,
                                   const TestRankOptions &options) {
@@ -53,6 +54,7 @@ Result<TestDevice> makeTestDevice(rt::World &world,
     wanted.settings["graph"] = graph;
   if (testReduction == rt::Reduction::Nccl)
     wanted.settings["reduction"] = "nccl";
+  wanted.settings["attention"] = testAttention;
   auto device = rt::CudaDevice::create(world, **api, wanted);
   if (!device.isOk())
     return device.status();

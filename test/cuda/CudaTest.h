@@ -51,6 +51,7 @@ const fsdp_rt_cuda_image_desc &testKernels();
 
 /// Of the devices that a thread makes.
 extern thread_local rt::Reduction testReduction;
+extern thread_local const char *testAttention;
 
 /// A rank of a world of one, on the device.
 rt::Status onCuda(const TestRankOptions &options,

@@ -11,6 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Signatures.h"
+
 #include "devices/cuda/CublasLtApi.h"
 #include "devices/cuda/DriverApi.h"
 #include "devices/cuda/NcclApi.h"
@@ -26,41 +28,24 @@
 #include <string>
 #include <type_traits>
 
+#ifdef NCCL_VERSION_CODE
+namespace fsdp::test {
+/// An id is passed as 128 bytes.
+template <>
+struct Passed<rt::nccl::UniqueId> {
+  using Type = char[sizeof(rt::nccl::UniqueId)];
+};
+template <>
+struct Passed<ncclUniqueId> {
+  using Type = char[sizeof(ncclUniqueId)];
+};
+} // namespace fsdp::test
+#endif
+
 namespace fsdp::rt {
 namespace {
 
-/// What a call passes for a type: any pointer is one, an enumeration or a
-/// number is its size and sign.
-template <typename T, typename = void>
-struct Passed {
-  using Type = T;
-};
-template <typename T>
-struct Passed<T, std::enable_if_t<std::is_pointer_v<T>>> {
-  using Type = void *;
-};
-template <size_t Size, bool IsSigned>
-struct Integer {};
-template <typename T>
-struct Passed<T, std::enable_if_t<std::is_integral_v<T>>> {
-  using Type = Integer<sizeof(T), std::is_signed_v<T>>;
-};
-/// Enumerations of C without negative values: ours are int.
-template <typename T>
-struct Passed<T, std::enable_if_t<std::is_enum_v<T>>> {
-  using Type = Integer<sizeof(T), true>;
-};
-
-template <typename F>
-struct Signature;
-template <typename R, typename... P>
-struct Signature<R (*)(P...)> {
-  using Type = typename Passed<R>::Type (*)(typename Passed<P>::Type...);
-};
-
-template <typename A, typename B>
-constexpr bool isSame =
-    std::is_same_v<typename Signature<A>::Type, typename Signature<B>::Type>;
+using test::isSame;
 
 #define CHECK(name, symbol, parameters)                                        \
   static_assert(isSame<decltype(DriverApi::name), decltype(&::symbol)>,        \
@@ -74,15 +59,6 @@ FSDP_RT_CUBLASLT_FUNCTIONS(CHECK)
 #undef CHECK
 
 #ifdef NCCL_VERSION_CODE
-/// An id is passed as 128 bytes.
-template <>
-struct Passed<nccl::UniqueId> {
-  using Type = char[sizeof(nccl::UniqueId)];
-};
-template <>
-struct Passed<ncclUniqueId> {
-  using Type = char[sizeof(ncclUniqueId)];
-};
 #define CHECK(name, symbol, result, parameters)                                \
   static_assert(isSame<decltype(NcclApi::name), decltype(&::symbol)>, #symbol);
 FSDP_RT_NCCL_FUNCTIONS(CHECK)

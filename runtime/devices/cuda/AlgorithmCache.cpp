@@ -25,8 +25,6 @@ namespace fsdp::rt {
 
 namespace {
 
-constexpr const char *firstLine = "fsdp-mlir algorithms of products, 1";
-
 std::string hexOf(uint64_t value) {
   char text[17];
   std::snprintf(text, sizeof(text), "%016llx",
@@ -42,8 +40,9 @@ bool parseHex(const std::string &text, uint64_t &value) {
   return true;
 }
 
-std::string fileNameOf(const std::string &card, const std::string &library) {
-  std::string name = "cublaslt-" + library + "-" + card;
+std::string fileNameOf(const char *library, const std::string &version,
+                       const std::string &card) {
+  std::string name = std::string(library) + "-" + version + "-" + card;
   for (char &c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-')
       c = '-';
@@ -65,18 +64,19 @@ std::string AlgorithmCache::directoryOfProcess() {
 
 AlgorithmCache::AlgorithmCache(const std::string &directory,
                                const std::string &card,
-                               const std::string &library)
-    : directory_(directory), card_(card), library_(library) {
+                               const std::string &version,
+                               const Subject &subject)
+    : subject_(subject), directory_(directory), card_(card), version_(version) {
   if (!directory.empty())
-    path_ = directory + "/" + fileNameOf(card, library);
+    path_ = directory + "/" + fileNameOf(subject.fileName, version, card);
 }
 
 std::string AlgorithmCache::header() const {
-  return std::string(firstLine) + "\ncard " + card_ + "\ncuBLASLt " + library_ +
-         "\n";
+  return std::string("fsdp-mlir algorithms of ") + subject_.what +
+         ", 1\ncard " + card_ + "\n" + subject_.library + " " + version_ + "\n";
 }
 
-/// The header, a line of eight numbers and a key for each product, and a digest
+/// The header, a line of eight numbers and a key for each choice, and a digest
 /// of all before.
 bool AlgorithmCache::parse(const std::string &text, Entries &entries) const {
   size_t last = text.rfind("digest ");
@@ -90,14 +90,14 @@ bool AlgorithmCache::parse(const std::string &text, Entries &entries) const {
   std::istringstream lines(text.substr(0, last).substr(header().size()));
   for (std::string line; std::getline(lines, line);) {
     constexpr size_t width = 17;
-    lt::Algorithm algorithm = {};
+    Choice choice = {};
     if (line.size() <= 8 * width)
       return false;
     for (size_t i = 0; i < 8; ++i)
       if (line[i * width + 16] != ' ' ||
-          !parseHex(line.substr(i * width, 16), algorithm.data[i]))
+          !parseHex(line.substr(i * width, 16), choice.data[i]))
         return false;
-    entries[line.substr(8 * width)] = algorithm;
+    entries[line.substr(8 * width)] = choice;
   }
   return true;
 }
@@ -125,14 +125,14 @@ void AlgorithmCache::read(std::vector<std::string> &notes) {
     hasChanged_ = std::filesystem::exists(path_);
 }
 
-const lt::Algorithm *AlgorithmCache::find(const std::string &key) const {
+const AlgorithmCache::Choice *
+AlgorithmCache::find(const std::string &key) const {
   auto found = entries_.find(key);
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-void AlgorithmCache::keep(const std::string &key,
-                          const lt::Algorithm &algorithm) {
-  entries_[key] = algorithm;
+void AlgorithmCache::keep(const std::string &key, const Choice &choice) {
+  entries_[key] = choice;
   hasChanged_ = true;
 }
 
@@ -147,8 +147,8 @@ void AlgorithmCache::write(std::vector<std::string> &notes) {
   if (readFile(others, spoken))
     all.insert(others.begin(), others.end());
   std::string text = header();
-  for (const auto &[key, algorithm] : all) {
-    for (uint64_t number : algorithm.data)
+  for (const auto &[key, choice] : all) {
+    for (uint64_t number : choice.data)
       text += hexOf(number) + " ";
     text += key + "\n";
   }
@@ -170,10 +170,9 @@ void AlgorithmCache::write(std::vector<std::string> &notes) {
     return;
   std::string why = error ? error.message() : std::strerror(errno);
   std::filesystem::remove(whole, error);
-  notes.push_back(path_ +
-                  ": cannot keep the algorithms of products for later "
-                  "runs: " +
-                  why + "; FSDP_CUDA_CACHE names another directory, or none");
+  notes.push_back(path_ + ": cannot keep the algorithms of " + subject_.what +
+                  " for later runs: " + why +
+                  "; FSDP_CUDA_CACHE names another directory, or none");
 }
 
 } // namespace fsdp::rt

@@ -95,9 +95,15 @@ hal::DeviceFacts CudaDevice::facts() const {
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
+  if (int64_t workspace = rank_->attentions().mappedBytes())
+    facts.memory.push_back({"workspace of attention", workspace});
   facts.remarks = {rank_->describeLaunches()};
+  for (const std::string &remark : rank_->attentions().remarks())
+    facts.remarks.push_back(remark);
   facts.notes = rank_->images().notes();
   for (const std::string &note : rank_->products().notes())
+    facts.notes.push_back(note);
+  for (const std::string &note : rank_->attentions().notes())
     facts.notes.push_back(note);
   for (const std::string &note : rank_->transfers().notes())
     facts.notes.push_back(note);
@@ -119,8 +125,12 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> before = rank_->context().takenBytes();
   if (!before.isOk())
     return before.status();
-  // Of what is taken now, the memory of sums over ranks is known.
-  int64_t mapped = rank_->transfers().mappedBytes();
+  // Of what is taken now, the memory of sums over ranks and the workspace of
+  // attention are known.
+  auto countMapped = [&] {
+    return rank_->transfers().mappedBytes() + rank_->attentions().mappedBytes();
+  };
+  int64_t mapped = countMapped();
   Result<std::unique_ptr<CudaExecutable>> made =
       rank_->load(std::move(recording));
   if (!made.isOk())
@@ -128,7 +138,7 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> loaded = rank_->context().takenBytes();
   if (!loaded.isOk())
     return loaded.status();
-  mapped = rank_->transfers().mappedBytes() - mapped;
+  mapped = countMapped() - mapped;
   codeBytes_ += std::max<int64_t>(0, *loaded - *before - mapped);
   if (settings_.usesGraphs) {
     if (Status s = capture(**made)) {
@@ -334,6 +344,8 @@ Status CudaDevice::issueWork(const CudaWork &work, cu::Stream stream) {
                  "cuLaunchKernel");
   case CudaWork::Kind::Product:
     return work.product->enqueue(stream);
+  case CudaWork::Kind::Attention:
+    return work.attention->enqueue(stream);
   case CudaWork::Kind::Fill:
     return check(api().fillBytes(work.dst, work.value, work.bytes, stream),
                  "cuMemsetD8Async");

@@ -13,6 +13,7 @@
 #ifndef FSDP_RT_DEVICES_CUDA_CUDAEXECUTABLE_H
 #define FSDP_RT_DEVICES_CUDA_CUDAEXECUTABLE_H
 
+#include "devices/cuda/CudaAttentions.h"
 #include "devices/cuda/CudaGraph.h"
 #include "devices/cuda/CudaImages.h"
 #include "devices/cuda/CudaMemory.h"
@@ -37,6 +38,7 @@ struct CudaWork {
   enum class Kind {
     Launch,
     Product,
+    Attention,
     Fill,
     CopyOnDevice,
     CopyToHost,
@@ -52,6 +54,7 @@ struct CudaWork {
   /// Whether it may begin before the launch before it has ended.
   bool isDependent = false;
   const CudaProduct *product = nullptr;
+  const CudaAttention *attention = nullptr;
   /// Of copies and fills; the host's side is `host`.
   cu::Pointer dst = 0, src = 0;
   void *host = nullptr;
@@ -127,6 +130,7 @@ private:
   /// Work points into these.
   std::deque<Parameters> parameters_;
   std::vector<std::unique_ptr<CudaProduct>> products_;
+  ChosenAttentions attentions_;
   std::vector<std::unique_ptr<NcclExchange>> exchanges_;
   std::vector<std::unique_ptr<StagedExchange>> stagedExchanges_;
   std::vector<std::shared_ptr<DeviceArena>> scratch_;

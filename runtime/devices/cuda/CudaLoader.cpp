@@ -46,6 +46,8 @@ Status CudaLoader::load() {
   } else if (Status s = rank_.transfers().prepare(made_.recording())) {
     return s;
   }
+  if (Status s = chooseAttentions())
+    return s;
   made_.calls_.reserve(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     CudaCall mine;
@@ -111,8 +113,7 @@ Status CudaLoader::addCall(size_t index) {
     return addMatmul(call.as<fsdp_rt_matmul_desc>());
   case Function::attention:
   case Function::attention_backward:
-    return addAttention(call.as<fsdp_rt_attention_desc>(),
-                        call.function == Function::attention_backward);
+    return addAttention(index);
   case Function::start:
     return addStart(call.as<fsdp_rt_start_desc>());
   case Function::copy:
@@ -198,11 +199,74 @@ Status CudaLoader::addLaunch(const fsdp_rt_launch_desc &desc) {
                  {desc.workspace, desc.workspace_bytes});
 }
 
-Status CudaLoader::addAttention(const fsdp_rt_attention_desc &desc,
-                                bool backward) {
-  if (Status s = hal::checkAttention(desc, backward, rank_.device().size(),
-                                     maxDimension))
-    return s;
+Status CudaLoader::chooseAttentions() {
+  const std::vector<hal::Call> &calls = made_.recording().calls();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    bool backward = calls[i].function == Function::attention_backward;
+    if (!backward && calls[i].function != Function::attention)
+      continue;
+    if (Status s =
+            hal::checkAttention(calls[i].as<fsdp_rt_attention_desc>(), backward,
+                                rank_.device().size(), maxDimension))
+      return s.withContext(made_.recording().describeCall(i));
+  }
+  Result<ChosenAttentions> chosen = rank_.attentions().choose(
+      made_.recording(), [&](size_t index) { return getOwnAttention(index); });
+  if (!chosen.isOk())
+    return chosen.status();
+  made_.attentions_ = std::move(*chosen);
+  return Status::ok();
+}
+
+Result<OwnCode> CudaLoader::getOwnAttention(size_t index) {
+  const hal::Call &call = made_.recording().calls()[index];
+  size_t begin = made_.works_.size();
+  Status status =
+      addOwnAttention(call.as<fsdp_rt_attention_desc>(),
+                      call.function == Function::attention_backward);
+  std::vector<CudaKernel> kernels;
+  OwnCode code;
+  std::vector<void **> parameters;
+  for (size_t i = begin; i < made_.works_.size(); ++i) {
+    const CudaKernel &kernel = made_.works_[i].kernel;
+    kernels.push_back(kernel);
+    parameters.push_back(made_.works_[i].parameters);
+    code.shape += (code.shape.empty() ? "" : " + ") +
+                  std::to_string(kernel.grid) + " x " +
+                  std::to_string(kernel.block) + " of " +
+                  std::to_string(kernel.sharedBytes);
+  }
+  made_.works_.resize(begin);
+  if (status)
+    return status;
+  code.issue = [this, kernels, parameters](cu::Stream stream) {
+    for (size_t i = 0; i < kernels.size(); ++i)
+      if (Status s = rank_.context().check(
+              rank_.context().api().launch(
+                  kernels[i].function, kernels[i].grid, 1, 1, kernels[i].block,
+                  1, 1, kernels[i].sharedBytes, stream, parameters[i], nullptr),
+              "cuLaunchKernel"))
+        return s;
+    return Status::ok();
+  };
+  return code;
+}
+
+Status CudaLoader::addAttention(size_t index) {
+  const hal::Call &call = made_.recording().calls()[index];
+  auto chosen = made_.attentions_.find(index);
+  if (chosen == made_.attentions_.end())
+    return addOwnAttention(call.as<fsdp_rt_attention_desc>(),
+                           call.function == Function::attention_backward);
+  CudaWork work;
+  work.kind = CudaWork::Kind::Attention;
+  work.attention = chosen->second.get();
+  made_.works_.push_back(work);
+  return Status::ok();
+}
+
+Status CudaLoader::addOwnAttention(const fsdp_rt_attention_desc &desc,
+                                   bool backward) {
   std::vector<cu::Pointer> parameters;
   auto add = [&](int64_t offset) {
     parameters.push_back(offset < 0 ? 0 : at(offset));

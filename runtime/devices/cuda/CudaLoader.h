@@ -31,7 +31,12 @@ private:
   void addMark(size_t index);
   Status addLaunch(const fsdp_rt_launch_desc &desc);
   Status addMatmul(const fsdp_rt_matmul_desc &desc);
-  Status addAttention(const fsdp_rt_attention_desc &desc, bool backward);
+  /// Decides which attentions are the library's.
+  Status chooseAttentions();
+  /// The launches of an attention by our kernels, which do not become work.
+  Result<OwnCode> getOwnAttention(size_t index);
+  Status addAttention(size_t index);
+  Status addOwnAttention(const fsdp_rt_attention_desc &desc, bool backward);
   Status addStart(const fsdp_rt_start_desc &desc);
   Status addTransfers(const fsdp_rt_start_desc &desc);
   Status addCollectives(const fsdp_rt_start_desc &start);

@@ -340,13 +340,19 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
 }
 
 Result<lt::Algorithm> CudaProducts::chooseOne(const CudaProduct &product) {
-  const lt::Algorithm *known = cache_->find(product.key_);
-  if (known && product.check(*known, product.workspaceBytes_).isOk())
-    return *known;
+  if (const AlgorithmCache::Choice *known = cache_->find(product.key_)) {
+    lt::Algorithm algorithm = {};
+    std::copy_n(known->data, 8, algorithm.data);
+    if (product.check(algorithm, product.workspaceBytes_).isOk())
+      return algorithm;
+  }
   Result<lt::Algorithm> proposed =
       product.propose(context_, product.workspaceBytes_);
-  if (proposed.isOk())
-    cache_->keep(product.key_, *proposed);
+  if (proposed.isOk()) {
+    AlgorithmCache::Choice choice = {};
+    std::copy_n(proposed->data, 8, choice.data);
+    cache_->keep(product.key_, choice);
+  }
   return proposed;
 }
 

@@ -54,6 +54,9 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
   made->images_ = std::make_unique<CudaImages>(*made->context_);
   made->products_ =
       std::make_unique<CudaProducts>(world, *made->context_, *made->device_);
+  made->attentions_ = std::make_unique<CudaAttentions>(
+      world, *made->context_, *made->copies_, *made->device_, layout,
+      settings.attention);
   made->transfers_ = std::make_unique<NcclTransfers>(
       world, *made->context_, made->cards_, *made->copies_, layout, settings);
   if (settings.exchange == Exchange::Host)

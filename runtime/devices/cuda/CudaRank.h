@@ -9,6 +9,7 @@
 #define FSDP_RT_DEVICES_CUDA_CUDARANK_H
 
 #include "core/Status.h"
+#include "devices/cuda/CudaAttentions.h"
 #include "devices/cuda/CudaContext.h"
 #include "devices/cuda/CudaExecutable.h"
 #include "devices/cuda/CudaImages.h"
@@ -61,6 +62,7 @@ public:
   PinnedMemory &host() { return *host_; }
   CudaImages &images() { return *images_; }
   CudaProducts &products() { return *products_; }
+  CudaAttentions &attentions() { return *attentions_; }
   NcclTransfers &transfers() { return *transfers_; }
   /// Null unless collectives go through the host's memory.
   StagedTransfers *staged() { return staged_.get(); }
@@ -81,6 +83,7 @@ private:
   std::vector<std::shared_ptr<PinnedMemory>> lent_;
   std::unique_ptr<CudaImages> images_;
   std::unique_ptr<CudaProducts> products_;
+  std::unique_ptr<CudaAttentions> attentions_;
   std::unique_ptr<NcclTransfers> transfers_;
   std::unique_ptr<StagedTransfers> staged_;
 };

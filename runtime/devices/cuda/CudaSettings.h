@@ -41,6 +41,16 @@ enum class DependentLaunch : int32_t {
   On
 };
 
+/// Who computes attention.
+enum class AttentionBy : int32_t {
+  /// Kernels of the compiler.
+  Own,
+  /// cuDNN, what it can.
+  Cudnn,
+  /// Whoever takes less time for it.
+  Auto
+};
+
 struct CudaSettings {
   /// Whether a run is one graph.
   bool usesGraphs = true;
@@ -50,6 +60,7 @@ struct CudaSettings {
   Reduction reduction = Reduction::Exact;
   Exchange exchange = Exchange::Nccl;
   DependentLaunch dependentLaunch = DependentLaunch::Auto;
+  AttentionBy attention = AttentionBy::Own;
 
   /// Of a device's settings and the environment.
   static Result<CudaSettings>

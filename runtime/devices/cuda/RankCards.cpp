@@ -32,7 +32,7 @@ struct Place {
   HostId host;
   cu::Uuid card = {};
   int64_t process = 0;
-  int32_t exchange = 0, unused = 0;
+  int32_t exchange = 0, attention = 0;
 };
 static_assert(std::has_unique_object_representations_v<Place>);
 
@@ -41,13 +41,20 @@ bool isSameCard(const Place &a, const Place &b) {
          std::memcmp(a.card.bytes, b.card.bytes, sizeof(a.card.bytes)) == 0;
 }
 
-Place thisPlace(const cu::Uuid &card, Exchange exchange) {
+Place thisPlace(const cu::Uuid &card, const CudaSettings &settings) {
   Place place;
   place.host = thisHost();
   place.card = card;
   place.process = getpid();
-  place.exchange = static_cast<int32_t>(exchange);
+  place.exchange = static_cast<int32_t>(settings.exchange);
+  place.attention = static_cast<int32_t>(settings.attention);
   return place;
+}
+
+const char *nameOfAttention(int32_t by) {
+  return by == static_cast<int32_t>(AttentionBy::Own)     ? "own"
+         : by == static_cast<int32_t>(AttentionBy::Cudnn) ? "cudnn"
+                                                          : "auto";
 }
 
 const char *nameOf(int32_t exchange) {
@@ -95,7 +102,7 @@ Result<RankCards> RankCards::find(World &world, const DriverApi &api,
   Result<std::unique_ptr<hal::HostChannel>> channel = world.openChannelOfAll();
   if (!channel.isOk())
     return channel.status();
-  Place mine = thisPlace(card, settings.exchange);
+  Place mine = thisPlace(card, settings);
   std::vector<Place> places(static_cast<size_t>(world.size()));
   if (Status s = (*channel)->allGather(&mine, places.data(), sizeof(Place)))
     return s;
@@ -107,6 +114,11 @@ Result<RankCards> RankCards::find(World &world, const DriverApi &api,
                             nameOf(places[0].exchange) +
                             ", as on rank 0, got " + nameOf(one.exchange) +
                             " on rank " + std::to_string(rank));
+    if (one.attention != places[0].attention)
+      return Status::failed(
+          std::string("expected --attention ") +
+          nameOfAttention(places[0].attention) + ", as on rank 0, got " +
+          nameOfAttention(one.attention) + " on rank " + std::to_string(rank));
     int sharers = 0;
     for (const Place &other : places) {
       if (!isSameCard(one, other))
