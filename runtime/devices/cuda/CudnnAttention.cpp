@@ -180,12 +180,6 @@ Result<CudnnAttention> viewForCudnn(const fsdp_rt_attention_desc &desc,
                                     bool backward, const CudnnLimits &limits) {
   if (Status s = checkVersion(desc, backward, limits.version))
     return s;
-  if (Status s = checkFeatures(desc, limits.capability))
-    return s;
-  if (!desc.plain || desc.captured_count != 0)
-    return Status::failed(
-        "expected scores that are only scaled and masked behind the "
-        "query, got a score function");
   CudnnAttention made;
   made.kind = kindOf(desc);
   made.isBackward = backward;
@@ -195,6 +189,12 @@ Result<CudnnAttention> viewForCudnn(const fsdp_rt_attention_desc &desc,
   if (made.dtype != FSDP_RT_BF16 && made.dtype != FSDP_RT_F16)
     return Status::failed(std::string("expected BF16 or F16, got ") +
                           dtypeName(made.dtype));
+  if (!desc.plain || desc.captured_count != 0)
+    return Status::failed(
+        "expected scores that are only scaled and masked behind the "
+        "query, got a score function");
+  if (Status s = checkFeatures(desc, limits.capability))
+    return s;
   made.queries = desc.queries;
   made.keys = desc.keys;
   made.head = desc.head;
