@@ -17,19 +17,20 @@
 #   calibrate    times of our own kernels, as a device table for fsdp-plan: log/device-table.json (FSDP_GPU_QUICK=1 where
 #                it is packed: tiny sizes)
 #   graph        runs with CUDA graphs and dependent launch, and without, bit for bit; their times
+#   attention    attention by cuDNN beside our kernels: gradients, bits of a rerun, and both times
 #   tune         the shapes of attentions and reductions that are fastest, as a table for fsdp-compile --tuning
 #   sanitizer    compute-sanitizer's four tools, where it is installed
 #
 # A part is FOLDER/gpu/PART.sh (speed.sh for both models): `pack` runs here, `run` there. What the emulated driver is to
 # run, it runs there as well. Packing needs fsdp-compile and the emulator (FSDP_BIN, default build/bin), and for kernels,
-# speed and tune a Python with torch and transformers (PYTHON, default python3). Parameters come from --init there, but those
+# speed, attention and tune a Python with torch and transformers (PYTHON, default python3). Parameters come from --init there, but those
 # that PyTorch's losses are of. To try it without a GPU, with fewer fixtures (here and there) and steps:
 #   FSDP_CUDA_LIBS=FOLDER/emulator FSDP_EMULATOR_CAPABILITY=8.0 FSDP_GPU_FIXTURES="gpt2 mixed" FSDP_GPU_LIMIT=600 \
 #     FSDP_GPU_TORCH=cpu FSDP_GPU_STEPS=8 FOLDER/gpu.sh
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 limit=${FSDP_GPU_LIMIT:-180}
-all=(facts words kernels ranks parity memory speed-gpt2 speed-llama calibrate graph tune sanitizer)
+all=(facts words kernels ranks parity memory speed-gpt2 speed-llama calibrate graph attention tune sanitizer)
 export here
 
 packs=

@@ -68,6 +68,17 @@ pack_step() {
   find "$step" -name run -o -name '*.safetensors' | xargs cp -t "$packs/steps/$name"
 }
 
+# export_model NAME FOLDER: a layer of the head size that the name, head64 or head128, says; needs torch.
+export_model() {
+  local arch=hf:gpt2 config=n_layer=1,n_embd=768,n_head=12,vocab_size=1024 batch=8 seq=1024
+  [ "$1" = head64 ] || {
+    arch=hf:llama batch=4 seq=2048
+    config=hidden_size=1024,intermediate_size=2816,num_hidden_layers=1,num_attention_heads=8,num_key_value_heads=8,vocab_size=1024
+  }
+  PYTHONPATH=$root/tools/fsdp-export/src "$python" -B -m fsdp_export "$arch" --config "$config" --batch "$batch" \
+    --seq "$seq" --skip-init --no-verify -o "$2"
+}
+
 # pack_expected FIXTURE: PyTorch's numbers, and the parameters and batches that they are of.
 pack_expected() {
   mkdir -p "$packs/fixtures/$1"

@@ -36,6 +36,10 @@ def main():
     if products:
         products.cublasLtGetVersion.restype = ctypes.c_size_t
         print("cublaslt", products.cublasLtGetVersion())
+    attention = load("libcudnn.so.9")
+    if attention:
+        attention.cudnnGetVersion.restype = ctypes.c_size_t
+        print("cudnn", attention.cudnnGetVersion())
     return 0 if gpus > 0 and nccl and products else 1
 
 

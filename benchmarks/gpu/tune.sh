@@ -3,17 +3,6 @@
 # the model's head size; FSDP_GPU_TUNED=gpt2-head64-bf16, a fixture, needs no torch.
 tuned=(${FSDP_GPU_TUNED:-head64 head128})
 
-# export_model NAME FOLDER: a layer of the named head size; needs torch.
-export_model() {
-  local arch=hf:gpt2 config=n_layer=1,n_embd=768,n_head=12,vocab_size=1024 batch=8 seq=1024
-  [ "$1" = head64 ] || {
-    arch=hf:llama batch=4 seq=2048
-    config=hidden_size=1024,intermediate_size=2816,num_hidden_layers=1,num_attention_heads=8,num_key_value_heads=8,vocab_size=1024
-  }
-  PYTHONPATH=$root/tools/fsdp-export/src "$python" -B -m fsdp_export "$arch" --config "$config" --batch "$batch" \
-    --seq "$seq" --skip-init --no-verify -o "$2"
-}
-
 pack() {
   local name step tables table options
   tables=$(mktemp -d)

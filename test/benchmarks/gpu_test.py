@@ -34,7 +34,8 @@ def write_checkpoint(folder, **tensors):
 class Parts(unittest.TestCase):
     """What runs is one packed folder; tests that damage it work on a copy."""
 
-    PACKED = ("facts", "words", "ranks", "parity", "memory", "calibrate", "graph", "tune", "sanitizer")
+    PACKED = ("facts", "words", "ranks", "parity", "memory", "calibrate", "graph", "attention", "tune",
+              "sanitizer")
 
     @classmethod
     def setUpClass(cls):
@@ -42,7 +43,8 @@ class Parts(unittest.TestCase):
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name) / "packed"
         cls.environment = {**os.environ, "FSDP_GPU_FIXTURES": "mixed resnet", "FSDP_GPU_STEPS": "2", "FSDP_GPU_QUICK": "1",
-                           "FSDP_GPU_TUNED": "gpt2-head64-bf16", "FSDP_EMULATOR_CAPABILITY": "8.0",
+                           "FSDP_GPU_TUNED": "gpt2-head64-bf16", "FSDP_GPU_ATTENDED": "gpt2-head64-bf16",
+                           "FSDP_EMULATOR_CAPABILITY": "8.0",
                            "FSDP_EMULATOR_DEVICES": "1", "FSDP_CUDA_LIBS": str(cls.folder / "emulator"),
                            "PYTHONDONTWRITEBYTECODE": "1"}
         # A sanitizer of this machine's would look for a card.
@@ -84,6 +86,31 @@ class Parts(unittest.TestCase):
         self.assertEqual(subprocess.run(command, capture_output=True).returncode, 0)
         other = subprocess.run([*command, "--cluster", "h100-sxm"], capture_output=True, text=True)
         self.assertIn("expected a table of the cluster's device, H100-SXM5-80GB, got one of Emulated sm_80", other.stderr)
+
+    def test_attention(self):
+        """A program that cannot run, another order of sums in a rerun, and a machine without cuDNN."""
+        folder = self.copy()
+        status, said = self.run_parts(folder, "attention")
+        self.assertEqual(status, 0, said)
+        self.assertIn("note: attention: 2 of 2 by cuDNN 9.19.0\n", said)
+        self.assertRegex(said, "2 of BF16 4 x 128 x 128, head 64, causal: [0-9.]+ ms by cuDNN, [0-9.]+ ms by our kernels")
+        self.assertRegex(said, "ms a step: gpt2-head64-bf16, --attention cudnn")
+        part = folder / "gpu" / "attention.sh"
+        text = part.read_text()
+        part.write_text(text.replace('again --attention cudnn', 'again --attention own'))
+        status, said = self.run_parts(folder, "attention")
+        self.assertEqual(status, 1, said)
+        self.assertIn("ok: gpt2-head64-bf16, gradients by cuDNN and by our kernels", said)
+        self.assertIn("FAILED: gpt2-head64-bf16, a rerun and call by call (exit 1)", said)
+        part.write_text(text)
+        (folder / "programs" / "gpt2-head64-bf16-gradients.so").write_bytes(b"nothing")
+        status, said = self.run_parts(folder, "attention")
+        self.assertEqual(status, 1, said)
+        self.assertIn("FAILED: gpt2-head64-bf16, gradients by cuDNN and by our kernels (exit 1)", said)
+        (folder / "emulator" / "libcudnn.so.9").write_bytes(b"nothing")
+        status, said = self.run_parts(folder, "attention", FSDP_CUDA_LIBS=str(folder / "emulator"))
+        self.assertEqual(status, 0, said)
+        self.assertIn("attention: skipped", said)
 
     def test_a_candidate_that_fails(self):
         folder = self.copy()
