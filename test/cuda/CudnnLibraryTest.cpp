@@ -73,6 +73,7 @@ protected:
     auto composed = rt::composeAttention(*api, *device, *viewed);
     if (!composed.isOk())
       return composed.status();
+    operations = composed->graph->count();
     return rt::CudnnPlan::choose(*api, *device, std::move(composed->graph),
                                  digest);
   }
@@ -81,8 +82,9 @@ protected:
     for (bool backward : {false, true}) {
       auto made = plan(attention, backward, capability);
       ASSERT_TRUE(made.isOk()) << made.status().message();
-      std::printf("%s: %s, %s, %lld bytes\n", attention.name.c_str(),
-                  backward ? "backward" : "forward", (*made)->text().c_str(),
+      std::printf("%s: %s, %zu operations, %s, %lld bytes\n",
+                  attention.name.c_str(), backward ? "backward" : "forward",
+                  operations, (*made)->text().c_str(),
                   static_cast<long long>((*made)->workspaceBytes()));
       // What is computed in a fixed order keeps the scores' gradients.
       const AttentionDescriptor &a = attention;
@@ -94,6 +96,7 @@ protected:
   }
 
   const CudnnApi *api = nullptr;
+  size_t operations = 0;
 };
 
 TEST_F(CudnnLibrary, ViewsOfOneBuffer) {

@@ -139,6 +139,7 @@ class CudnnAttention(unittest.TestCase):
             self.assertGreater(theirs, 300)
             self.assertIn("note: attention: 0 of 2 by cuDNN 9.19.0, the others by our kernels\n", slow.stdout)
             self.assertEqual(saved, ours)
+            self.assertNotIn("workspace of attention", slow.stdout)
             # Nothing is timed again.
             fast, again, _ = auto()
             self.assertEqual(TIMES.search(fast.stdout).group(), TIMES.search(slow.stdout).group())
@@ -170,6 +171,17 @@ class CudnnAttention(unittest.TestCase):
             outcome, gone, _ = run("8", FSDP_CUDA_CACHE=cache)
             self.assertEqual(gone, eight)
             self.assertIn("cuDNN 9.19.0 does not propose what an earlier run has used", outcome.stderr)
+
+    def test_calls_that_fail(self):
+        """The second memory that the device maps is the workspace."""
+        _, ours, _ = self.run_program(self.gpt2)
+        outcome, saved, _ = self.run_program(self.gpt2, "--attention", "cudnn", FSDP_EMULATOR_FAULT="cuMemCreate:2:2")
+        self.assertEqual(saved, ours)
+        self.assertIn(f"does not take 2 of {GPT2}: backward: ", outcome.stdout)
+        self.assertIn("cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY", outcome.stdout)
+        for call in ("cuEventElapsedTime", "cuEventSynchronize"):
+            outcome, _, _ = self.run_program(self.gpt2, "--attention", "auto", fails=True, FSDP_EMULATOR_FAULT=call + ":1:1")
+            self.assertRegex(outcome.stderr, f"error: .*attention of {GPT2}: {call}: CUDA_ERROR_INVALID_VALUE")
 
     def test_settings(self):
         outcome, _, _ = self.run_program(self.gpt2, "--attention", "maybe", fails=True)

@@ -222,10 +222,26 @@ void CudaAttentions::takeWorkspace(Program &program) {
         context_, copies_, bytes, "the workspace of cuDNN's attention");
     if (made.isOk()) {
       workspace_ = std::move(*made);
+      workspaces_.push_back(workspace_);
       return;
     }
     program.refuse(*largest, made.status().message());
   }
+}
+
+void CudaAttentions::returnWorkspace(const Program &program) {
+  bool isUsed = std::any_of(program.kinds.begin(), program.kinds.end(),
+                            [](const Kind &kind) { return kind.isByCudnn; });
+  if (!isUsed && workspace_.use_count() == 1)
+    workspace_.reset();
+}
+
+int64_t CudaAttentions::mappedBytes() const {
+  int64_t bytes = 0;
+  for (const std::weak_ptr<DeviceArena> &workspace : workspaces_)
+    if (auto held = workspace.lock())
+      bytes += held->mappedBytes();
+  return bytes;
 }
 
 /// What one rank cannot, none does: what the first of them says.
@@ -386,6 +402,7 @@ Result<ChosenAttentions> CudaAttentions::choose(const hal::Recording &recording,
     return s;
   if (Status s = decide(program, own))
     return s;
+  returnWorkspace(program);
   for (const Call &call : program.calls) {
     if (!program.kindOf(call).isByCudnn)
       continue;

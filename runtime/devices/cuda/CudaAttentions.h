@@ -83,9 +83,7 @@ public:
   const std::vector<std::string> &notes() const { return notes_; }
 
   /// Of the device's memory, beside the arena.
-  int64_t mappedBytes() const {
-    return workspace_ ? workspace_->mappedBytes() : 0;
-  }
+  int64_t mappedBytes() const;
 
 private:
   /// Of one program.
@@ -124,6 +122,8 @@ private:
   Status plan(Program &program);
   Status planOne(Program &program, const Call &call, uint64_t digest);
   void takeWorkspace(Program &program);
+  /// Of a program whose calls do not use it, it is given back.
+  void returnWorkspace(const Program &program);
   Status agree(Program &program);
   Status decide(Program &program, const OwnAttention &own);
   Status measure(Program &program, Kind &kind, const OwnAttention &own);
@@ -148,8 +148,10 @@ private:
   std::optional<AlgorithmCache> cache_;
   /// By key.
   std::map<std::string, Planned> plans_;
-  /// The calls that use it run one after another. Executables keep it.
+  /// The calls that use it run one after another. Executables keep it, those
+  /// of earlier programs perhaps a smaller one.
   std::shared_ptr<DeviceArena> workspace_;
+  std::vector<std::weak_ptr<DeviceArena>> workspaces_;
   /// Of all programs: by what is told of them, how many.
   int64_t calls_ = 0, byCudnn_ = 0;
   std::vector<std::pair<std::string, int64_t>> told_, refused_;

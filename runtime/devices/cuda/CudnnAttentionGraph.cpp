@@ -141,8 +141,8 @@ void Composer::multiplyTransposed(Value a, Value b, int result) {
 }
 
 /// dq is the product's result. Engines that take it as a sum in float32 that
-/// another operation rounds add to it in no fixed order, whatever notes they
-/// have: those match a graph with a tensor in memory between the two.
+/// another operation rounds add to it in no fixed order, of which those of 9.19
+/// have no note: they match a graph with a tensor in memory between the two.
 void Composer::composeBackward() {
   Value q = addTensor(View::Q), k = addTensor(View::K, /*isTransposed=*/true),
         v = addTensor(View::V, /*isTransposed=*/true),

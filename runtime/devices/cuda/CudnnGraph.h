@@ -18,6 +18,7 @@
 #include "devices/cuda/CudnnApi.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -128,7 +129,9 @@ public:
   void reshape(Value x, Value y);
 
   Status finalize(const CudnnDevice &device);
+  /// The graph, once it is finalized; how many operations it has.
   const CudnnDescriptor &operations() const { return graph_.front(); }
+  size_t count() const { return operations_.size(); }
   const std::deque<Scalar> &scalars() const { return scalars_; }
 
 private:
