@@ -27,11 +27,13 @@ class Program:
         """The program is this from now on."""
         self.path.write_bytes(image)
 
-    def command(self, *arguments, steps=1):
-        """Steps from the fixture's parameters, on its first batches."""
+    def command(self, *arguments):
+        """One step from the fixture's parameters, on its first batch."""
         return [self.path, "--device", "cuda", "--params", self.fixture / "params.safetensors",
-                "--data", self.fixture / "batches.safetensors", "--steps", str(steps), "--lr", "0.001", "--quiet", *arguments]
+                "--data", self.fixture / "batches.safetensors", "--steps", "1", "--lr", "0.001", "--quiet", *arguments]
 
-    def run(self, *arguments, quiet=True, steps=1, **environment):
-        command = [word for word in self.command(*arguments, steps=steps) if quiet or word != "--quiet"]
+    def run(self, *arguments, quiet=True, steps=None, **environment):
+        command = [word for word in self.command(*arguments) if quiet or word != "--quiet"]
+        if steps is not None:
+            command[command.index("--steps") + 1] = str(steps)
         return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})

@@ -34,7 +34,7 @@ class CudnnAttention(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def run_program(self, program, *arguments, fails=False, steps=1, **environment):
+    def run_program(self, program, *arguments, fails=False, steps=None, **environment):
         """What it wrote, and the bytes of what it saved."""
         with tempfile.TemporaryDirectory() as folder:
             saved = pathlib.Path(folder, "saved")
@@ -69,6 +69,17 @@ class CudnnAttention(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             program = Program(folder, "gpt2-head64-bf16", "--mesh", "shard=2")
             self.check_losses(program, "note: attention: 2 of 2 by cuDNN 9.19.0\n", "-n", "2")
+
+    def test_dependent_launch(self):
+        """A kernel behind cuDNN's begins when those have ended."""
+        saved = []
+        for launch in ("on", "off"):
+            outcome, files, _ = self.run_program(self.gpt2, "--attention", "cudnn", "--dependent-launch", launch,
+                                                 FSDP_EMULATOR_CAPABILITY="10.0")
+            self.assertIn(f"note: dependent launch: {launch}", outcome.stdout)
+            self.assertIn("note: attention: 2 of 2 by cuDNN 9.19.0\n", outcome.stdout)
+            saved.append(files)
+        self.assertEqual(*saved)
 
     def test_heads_that_share_keys(self):
         program = Program(self.folder.name, "llama-bf16", "--mesh", "shard=1")

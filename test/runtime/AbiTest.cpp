@@ -88,7 +88,7 @@ TEST(Abi, LayoutStaysWithTheVersion) {
   EXPECT_EQ(sizeof(fsdp_rt_launch_desc), 56u);
   EXPECT_EQ(sizeof(fsdp_rt_matmul_desc), 280u);
   EXPECT_EQ(sizeof(fsdp_rt_cpu_attention_desc), 32u);
-  EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 160u);
+  EXPECT_EQ(sizeof(fsdp_rt_attention_desc), 168u);
   EXPECT_EQ(sizeof(fsdp_rt_collective_desc), 48u);
   EXPECT_EQ(sizeof(fsdp_rt_host_copy_desc), 32u);
   EXPECT_EQ(sizeof(fsdp_rt_start_desc), 64u);
@@ -102,7 +102,8 @@ TEST(Abi, LayoutStaysWithTheVersion) {
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, alpha), 224u);
   EXPECT_EQ(offsetof(fsdp_rt_matmul_desc, dtype), 244u);
   EXPECT_EQ(offsetof(fsdp_rt_attention_desc, batch), 80u);
-  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, causal), 152u);
+  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, plain), 152u);
+  EXPECT_EQ(offsetof(fsdp_rt_attention_desc, causal), 160u);
   EXPECT_EQ(offsetof(fsdp_rt_collective_desc, group), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, event), 40u);
   EXPECT_EQ(offsetof(fsdp_rt_start_desc, queue), 52u);

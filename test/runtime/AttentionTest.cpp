@@ -496,6 +496,8 @@ TEST(AttentionTest, RefusesWhatLiesOutside) {
   refuses([](Problem &p) { p.tensors[0] = -1; }, false,
           "q: expected an arena offset");
   refuses([](Problem &p) { p.desc.keys = 0; }, false, "expected sizes");
+  refuses([](Problem &p) { p.desc.plain = 2; }, false,
+          "expected plain to be 0 or 1, got 2");
   refuses([](Problem &p) { p.code.tile_keys = 24; }, false, "expected tiles");
   refuses([](Problem &p) { p.captured[1] = -8; }, false, "captured tensor 1");
   refuses([](Problem &p) { p.desc.stats = -1; }, true, "expected statistics");
