@@ -96,6 +96,8 @@ hal::DeviceFacts CudaDevice::facts() const {
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
   facts.remarks = {rank_->describeLaunches()};
+  for (const std::string &remark : rank_->products().remarks())
+    facts.remarks.push_back(remark);
   facts.notes = rank_->images().notes();
   for (const std::string &note : rank_->products().notes())
     facts.notes.push_back(note);

@@ -9,15 +9,20 @@
 
 #include "core/Dtype.h"
 #include "devices/cuda/LibraryVersions.h"
+#include "devices/cuda/ProductTrials.h"
 #include "hal/ComputeRules.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 
 namespace fsdp::rt {
 
 namespace {
+
+/// Algorithms that are measured.
+constexpr int maxProposals = 8;
 
 struct Dimension {
   int64_t extent = 1;
@@ -109,26 +114,33 @@ CudaProduct::~CudaProduct() {
     (void)api_.operationDestroy(operation_);
 }
 
-/// Adds the elements at @bias to every one of our rows, the library's columns.
-Status CudaProduct::describeBias(const fsdp_rt_matmul_desc &desc,
-                                 cu::Pointer bias) {
+/// Adds the elements of the bias to every one of our rows, the library's
+/// columns.
+Status CudaProduct::describeBias(const fsdp_rt_matmul_desc &desc) {
   uint32_t epilogue = lt::epilogueBias;
   int32_t type = libraryType(static_cast<Dtype>(desc.dtype));
-  const void *pointer = address(bias);
   struct {
     int attribute;
     const void *value;
     size_t bytes;
   } const attributes[] = {{lt::operationEpilogue, &epilogue, sizeof(epilogue)},
-                          {lt::operationBias, &pointer, sizeof(pointer)},
                           {lt::operationBiasType, &type, sizeof(type)}};
   for (const auto &[attribute, value, bytes] : attributes)
     if (Status s =
             api_.check(api_.operationSet(operation_, attribute, value, bytes),
                        "cublasLtMatmulDescSetAttribute"))
       return s;
-  key_ += " bias at " + std::to_string(alignmentOf(bias));
-  return Status::ok();
+  key_ += " bias at " + std::to_string(alignmentOf(bias_));
+  return setBias(bias_);
+}
+
+Status CudaProduct::setBias(cu::Pointer bias) const {
+  if (bias_ == 0)
+    return Status::ok();
+  const void *pointer = address(bias);
+  return api_.check(api_.operationSet(operation_, lt::operationBias, &pointer,
+                                      sizeof(pointer)),
+                    "cublasLtMatmulDescSetAttribute");
 }
 
 Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
@@ -191,6 +203,16 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
             std::to_string(matrices[i].stride) + " at " +
             std::to_string(alignment_[i]);
   key_ += ", " + std::to_string(count) + " times";
+  auto bytesOf = [&](int i) {
+    const auto &m = matrices[i];
+    return ((count - 1) * m.stride + (m.rows - 1) * m.ld + m.columns) *
+           dtypeSize(static_cast<Dtype>(desc.dtype));
+  };
+  footprint_.b = bytesOf(0);
+  footprint_.a = bytesOf(1);
+  footprint_.c = bytesOf(2);
+  footprint_.bias =
+      bias_ ? desc.n * dtypeSize(static_cast<Dtype>(desc.dtype)) : 0;
   for (const auto &m : matrices) {
     if (Status s = api_.check(
             api_.matrixCreate(m.matrix, type, m.columns, m.rows, m.ld),
@@ -207,8 +229,9 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
   return Status::ok();
 }
 
-Result<lt::Algorithm> CudaProduct::propose(const CudaContext &context,
-                                           uint64_t workspaceBytes) const {
+Result<std::vector<lt::Algorithm>>
+CudaProduct::propose(const CudaContext &context, int count) const {
+  uint64_t workspaceBytes = workspaceBytes_;
   // Partial sums in a narrower type would depend on how often a product is
   // split.
   uint32_t reductions = lt::reduceInComputeType;
@@ -233,52 +256,59 @@ Result<lt::Algorithm> CudaProduct::propose(const CudaContext &context,
     if (error == lt::success)
       error = api_.preferenceSet(preference, wish.attribute, wish.value,
                                  wish.bytes);
-  lt::Heuristic found = {};
-  int count = 0;
+  std::vector<lt::Heuristic> found(static_cast<size_t>(count));
+  int foundCount = 0;
   if (error == lt::success)
     error = api_.getHeuristic(handle_, operation_, a_, b_, c_, c_, preference,
-                              1, &found, &count);
+                              count, found.data(), &foundCount);
   (void)api_.preferenceDestroy(preference);
   if (Status s = api_.check(error, "cublasLtMatmulAlgoGetHeuristic"))
     return s;
-  if (count < 1)
+  if (foundCount < 1)
     return Status::failed("expected " + api_.describe() +
                           " to multiply this in a workspace of " +
                           std::to_string(workspaceBytes) + " bytes on " +
                           context.describe() + ", got no algorithm");
-  if (Status s = api_.check(found.state, "cublasLtMatmulAlgoGetHeuristic"))
-    return s;
-  return found.algorithm;
+  std::vector<lt::Algorithm> proposed;
+  for (int i = 0; i < foundCount; ++i)
+    if (found[size_t(i)].state == lt::success)
+      proposed.push_back(found[size_t(i)].algorithm);
+  if (proposed.empty())
+    return api_.check(found.front().state, "cublasLtMatmulAlgoGetHeuristic");
+  return proposed;
 }
 
-Status CudaProduct::check(const lt::Algorithm &algorithm,
-                          uint64_t workspaceBytes) const {
+Status CudaProduct::check(const lt::Algorithm &algorithm) const {
   lt::Heuristic result = {};
   if (Status s = api_.check(api_.algorithmCheck(handle_, operation_, a_, b_, c_,
                                                 c_, &algorithm, &result),
                             "cublasLtMatmulAlgoCheck"))
     return s;
-  if (result.workspaceBytes <= workspaceBytes)
+  if (result.workspaceBytes <= workspaceBytes_)
     return api_.check(result.state, "cublasLtMatmulAlgoCheck");
   return Status::failed("expected a workspace of at most " +
-                        std::to_string(workspaceBytes) + " bytes, got " +
+                        std::to_string(workspaceBytes_) + " bytes, got " +
                         std::to_string(result.workspaceBytes));
 }
 
-Status CudaProduct::enqueue(cu::Stream stream) const {
+Status CudaProduct::issue(const Call &call, const lt::Algorithm &algorithm,
+                          cu::Stream stream) const {
   const void *alpha = isDouble_ ? static_cast<const void *>(&alpha64_)
                                 : static_cast<const void *>(&alpha32_);
   const void *beta = isDouble_ ? static_cast<const void *>(&beta64_)
                                : static_cast<const void *>(&beta32_);
-  for (const Call &call : calls_) {
-    lt::Error error = api_.matmul(
-        handle_, operation_, alpha, address(call.a), a_, address(call.b), b_,
-        beta, address(call.c), c_, const_cast<void *>(address(call.d)), c_,
-        &algorithm_, const_cast<void *>(address(workspace_)), workspaceBytes_,
-        stream);
-    if (Status s = api_.check(error, "cublasLtMatmul"))
+  lt::Error error = api_.matmul(
+      handle_, operation_, alpha, address(call.a), a_, address(call.b), b_,
+      beta, address(call.c), c_, const_cast<void *>(address(call.d)), c_,
+      &algorithm, const_cast<void *>(address(call.workspace)), workspaceBytes_,
+      stream);
+  return api_.check(error, "cublasLtMatmul");
+}
+
+Status CudaProduct::enqueue(cu::Stream stream) const {
+  for (const Call &call : calls_)
+    if (Status s = issue(call, algorithm_, stream))
       return s;
-  }
   return Status::ok();
 }
 
@@ -324,30 +354,97 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
   int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
   bool hasAddend = (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND) != 0;
   int64_t added = hasAddend ? desc.addend : desc.c;
+  made->workspaceBytes_ = static_cast<size_t>(desc.workspace_bytes);
+  cu::Pointer workspace = desc.workspace_bytes == 0
+                              ? 0
+                              : base + static_cast<cu::Pointer>(desc.workspace);
+  bool hasBias = (desc.epilogue & FSDP_RT_EPILOGUE_BIAS) != 0;
+  made->bias_ = hasBias ? base + static_cast<cu::Pointer>(desc.bias) : 0;
   for (const std::array<int64_t, 3> &start : calls.starts)
     made->calls_.push_back(
         {base + desc.b + start[1] * size, base + desc.a + start[0] * size,
-         base + added + start[2] * size, base + desc.c + start[2] * size});
+         base + added + start[2] * size, base + desc.c + start[2] * size,
+         made->bias_, workspace});
   if (Status s = made->describe(desc, calls))
     return s;
-  if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS)
-    if (Status s = made->describeBias(desc, base + cu::Pointer(desc.bias)))
+  if (hasBias)
+    if (Status s = made->describeBias(desc))
       return s;
-  made->workspaceBytes_ = static_cast<size_t>(desc.workspace_bytes);
-  if (desc.workspace_bytes != 0)
-    made->workspace_ = base + static_cast<cu::Pointer>(desc.workspace);
+  if (wanted_ == Algorithms::Fastest)
+    made->key_ += ", fastest of " + std::to_string(maxProposals);
   return made;
 }
 
-Result<lt::Algorithm> CudaProducts::chooseOne(const CudaProduct &product) {
+lt::Algorithm CudaProducts::measure(const CudaProduct &product,
+                                    const std::vector<lt::Algorithm> &proposed,
+                                    ProductTrials &trials) {
+  Result<std::vector<std::optional<double>>> times =
+      trials.measure(product, proposed);
+  if (!times.isOk()) {
+    notes_.push_back("product " + product.key_ +
+                     ": no algorithm was measured, the first one is taken: " +
+                     times.status().message());
+    return proposed.front();
+  }
+  std::optional<size_t> best;
+  for (size_t i = 0; i < times->size(); ++i)
+    if ((*times)[i] && (!best || *(*times)[i] < *(*times)[*best]))
+      best = i;
+  // All fail here as they will in a run, which tells how.
+  if (!best)
+    return proposed.front();
+  ++measured_;
+  chosenTime_ += *(*times)[*best];
+  firstTime_ += times->front().value_or(*(*times)[*best]);
+  return proposed[*best];
+}
+
+std::vector<std::string> CudaProducts::remarks() const {
+  std::vector<std::string> lines;
+  if (cut_ != 0)
+    lines.push_back("products: " + std::to_string(cut_) +
+                    " of extents that are no multiples of 16 bytes, each "
+                    "computed in parts");
+  if (measured_ != 0) {
+    char times[64];
+    std::snprintf(times, sizeof(times), "%.1f us, %.1f by those proposed first",
+                  chosenTime_, firstTime_);
+    lines.push_back("algorithms of products: the fastest of " +
+                    std::to_string(maxProposals) + ", measured for " +
+                    std::to_string(measured_) + " kinds: " + times);
+  }
+  return lines;
+}
+
+Result<lt::Algorithm> CudaProducts::chooseOne(const CudaProduct &product,
+                                              ProductTrials &trials) {
   const lt::Algorithm *known = cache_->find(product.key_);
-  if (known && product.check(*known, product.workspaceBytes_).isOk())
+  if (known && product.check(*known).isOk())
     return *known;
-  Result<lt::Algorithm> proposed =
-      product.propose(context_, product.workspaceBytes_);
-  if (proposed.isOk())
-    cache_->keep(product.key_, *proposed);
-  return proposed;
+  bool isMeasured = wanted_ == Algorithms::Fastest;
+  Result<std::vector<lt::Algorithm>> proposed =
+      product.propose(context_, isMeasured ? maxProposals : 1);
+  if (!proposed.isOk())
+    return proposed.status();
+  lt::Algorithm chosen = isMeasured && proposed->size() > 1
+                             ? measure(product, *proposed, trials)
+                             : proposed->front();
+  cache_->keep(product.key_, chosen);
+  return chosen;
+}
+
+Result<std::vector<lt::Algorithm>>
+CudaProducts::chooseAll(const std::vector<const CudaProduct *> &products) {
+  std::vector<lt::Algorithm> chosen;
+  ProductTrials trials(context_, copies_);
+  for (const CudaProduct *product : products) {
+    Result<lt::Algorithm> one = chooseOne(*product, trials);
+    if (!one.isOk())
+      return one.status().withContext("product " + product->key_);
+    chosen.push_back(*one);
+  }
+  cache_->write(notes_);
+  return chosen;
 }
 
 Status CudaProducts::shareChoices(std::vector<lt::Algorithm> &chosen) {
@@ -376,20 +473,17 @@ Status CudaProducts::choose(
   std::vector<lt::Algorithm> chosen(fresh.size());
   if (!fresh.empty()) {
     if (world_.rank() == 0) {
-      for (size_t i = 0; i < fresh.size(); ++i) {
-        Result<lt::Algorithm> one = chooseOne(*fresh[i]);
-        if (!one.isOk())
-          return one.status().withContext("product " + fresh[i]->key_);
-        chosen[i] = *one;
-      }
-      cache_->write(notes_);
+      Result<std::vector<lt::Algorithm>> all = chooseAll(fresh);
+      if (!all.isOk())
+        return all.status();
+      chosen = std::move(*all);
     }
     if (Status s = shareChoices(chosen))
       return s;
   }
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (world_.rank() != 0)
-      if (Status s = fresh[i]->check(chosen[i], fresh[i]->workspaceBytes_))
+      if (Status s = fresh[i]->check(chosen[i]))
         return s.withContext("product " + fresh[i]->key_ +
                              ": expected the algorithm of rank 0 to run on " +
                              context_.describe());

@@ -19,6 +19,7 @@
 #include "devices/cuda/CublasLtApi.h"
 #include "devices/cuda/CudaContext.h"
 #include "devices/cuda/CudaMemory.h"
+#include "devices/cuda/CudaSettings.h"
 #include "fsdp-rt/abi.h"
 #include "hal/Channel.h"
 #include "hal/World.h"
@@ -47,6 +48,8 @@ struct BatchCalls {
 /// is the library's and the others are calls.
 BatchCalls cutBatch(const fsdp_rt_matmul_desc &desc);
 
+class ProductTrials;
+
 /// One product, ready to be enqueued when its algorithm has been chosen.
 class CudaProduct {
 public:
@@ -58,18 +61,29 @@ public:
 
 private:
   friend class CudaProducts;
+  friend class ProductTrials;
   explicit CudaProduct(const CublasLtApi &api) : api_(api) {}
   Status describe(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls);
-  Status describeBias(const fsdp_rt_matmul_desc &desc, cu::Pointer bias);
-  /// What the library proposes first, in a workspace of this size.
-  Result<lt::Algorithm> propose(const CudaContext &context,
-                                uint64_t workspaceBytes) const;
-  /// Refuses an algorithm that cannot be used here, for this.
-  Status check(const lt::Algorithm &algorithm, uint64_t workspaceBytes) const;
+  Status describeBias(const fsdp_rt_matmul_desc &desc);
+  /// Where a bias lies; nothing where there is none.
+  Status setBias(cu::Pointer bias) const;
+  /// What the library proposes first, at most @count, in its workspace.
+  Result<std::vector<lt::Algorithm>> propose(const CudaContext &context,
+                                             int count) const;
+  /// Refuses an algorithm that cannot be used here.
+  Status check(const lt::Algorithm &algorithm) const;
 
-  /// C is what is added and D the result, which lies as C does.
+  /// C is what is added and D the result, which lies as C does. The bias's
+  /// place is the operation's (setBias).
   struct Call {
-    cu::Pointer a, b, c, d;
+    cu::Pointer a = 0, b = 0, c = 0, d = 0, bias = 0, workspace = 0;
+  };
+  Status issue(const Call &call, const lt::Algorithm &algorithm,
+               cu::Stream stream) const;
+
+  /// Bytes from a call's first element of an operand to its last.
+  struct Footprint {
+    int64_t a = 0, b = 0, c = 0, bias = 0;
   };
 
   const CublasLtApi &api_;
@@ -82,9 +96,10 @@ private:
   /// Of A, B, C and D.
   std::array<uint32_t, 4> alignment_ = {};
   lt::Algorithm algorithm_ = {};
-  /// Its call's; 0: none.
-  cu::Pointer workspace_ = 0;
+  /// 0: none.
+  cu::Pointer bias_ = 0;
   size_t workspaceBytes_ = 0;
+  Footprint footprint_;
   bool isDouble_ = false;
   /// Factors in the type of which sums are.
   float alpha32_ = 1, beta32_ = 0;
@@ -96,9 +111,10 @@ private:
 class CudaProducts {
 public:
   /// For operands and workspaces in `arena`. All must outlive it.
-  CudaProducts(World &world, const CudaContext &context,
-               const DeviceArena &arena)
-      : world_(world), context_(context), arena_(arena) {}
+  CudaProducts(World &world, const CudaContext &context, CudaCopies &copies,
+               const DeviceArena &arena, Algorithms wanted)
+      : world_(world), context_(context), copies_(copies), arena_(arena),
+        wanted_(wanted) {}
   ~CudaProducts();
   CudaProducts(const CudaProducts &) = delete;
   CudaProducts &operator=(const CudaProducts &) = delete;
@@ -108,8 +124,9 @@ public:
   Result<std::unique_ptr<CudaProduct>> prepare(const fsdp_rt_matmul_desc &desc);
 
   /// Chooses their algorithms, the same on all ranks: those of rank 0, which it
-  /// has from an earlier run or the library proposes. Collective over all
-  /// ranks, which have the same products.
+  /// has from an earlier run, or that the library proposes first, or that were
+  /// the fastest of those that it proposes. Collective over all ranks, which
+  /// have the same products.
   Status choose(const std::vector<std::unique_ptr<CudaProduct>> &products);
 
   /// For the user to read.
@@ -117,16 +134,30 @@ public:
 
   /// The library; "none" where no program has a product.
   std::string describe() const { return api_ ? api_->describe() : "none"; }
+  /// Lines for the user: which products were cut, and which algorithms were
+  /// measured.
+  std::vector<std::string> remarks() const;
+  /// Counts a product that became several (cutExtents).
+  void countCut() { ++cut_; }
 
 private:
   Status open();
-  /// Of rank 0.
-  Result<lt::Algorithm> chooseOne(const CudaProduct &product);
+  /// Of rank 0: one for each product.
+  Result<std::vector<lt::Algorithm>>
+  chooseAll(const std::vector<const CudaProduct *> &products);
+  Result<lt::Algorithm> chooseOne(const CudaProduct &product,
+                                  ProductTrials &trials);
+  /// The fastest of @proposed, the first where none could be measured.
+  lt::Algorithm measure(const CudaProduct &product,
+                        const std::vector<lt::Algorithm> &proposed,
+                        ProductTrials &trials);
   Status shareChoices(std::vector<lt::Algorithm> &chosen);
 
   World &world_;
   const CudaContext &context_;
+  CudaCopies &copies_;
   const DeviceArena &arena_;
+  const Algorithms wanted_;
   const CublasLtApi *api_ = nullptr;
   lt::Handle handle_ = nullptr;
   /// By key; what rank 0 reads and keeps; the ranks that it tells.
@@ -134,6 +165,10 @@ private:
   std::optional<AlgorithmCache> cache_;
   std::unique_ptr<hal::HostChannel> ranks_;
   std::vector<std::string> notes_;
+  /// Of measured kinds of products: their number, and microseconds by the
+  /// algorithms that were proposed first and by those that were chosen.
+  int measured_ = 0, cut_ = 0;
+  double firstTime_ = 0, chosenTime_ = 0;
 };
 
 } // namespace fsdp::rt

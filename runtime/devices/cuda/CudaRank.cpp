@@ -53,7 +53,8 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
     std::memset(made->host_->data(), 0, static_cast<size_t>(layout.state.host));
   made->images_ = std::make_unique<CudaImages>(*made->context_);
   made->products_ =
-      std::make_unique<CudaProducts>(world, *made->context_, *made->device_);
+      std::make_unique<CudaProducts>(world, *made->context_, *made->copies_,
+                                     *made->device_, settings.algorithms);
   made->transfers_ = std::make_unique<NcclTransfers>(
       world, *made->context_, made->cards_, *made->copies_, layout, settings);
   if (settings.exchange == Exchange::Host)

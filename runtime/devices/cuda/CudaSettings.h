@@ -33,6 +33,14 @@ enum class Exchange : int32_t {
 
 /// Programmatic dependent launch: kernels may begin before the one before them
 /// has ended, and wait for it.
+/// Of products.
+enum class Algorithms : int32_t {
+  /// That the library proposes first.
+  First,
+  /// Of those that it proposes, as measured when a program is loaded.
+  Fastest
+};
+
 enum class DependentLaunch : int32_t {
   /// Where the device and the driver have it.
   Auto,
@@ -50,6 +58,7 @@ struct CudaSettings {
   Reduction reduction = Reduction::Exact;
   Exchange exchange = Exchange::Nccl;
   DependentLaunch dependentLaunch = DependentLaunch::Auto;
+  Algorithms algorithms = Algorithms::First;
 
   /// Of a device's settings and the environment.
   static Result<CudaSettings>

@@ -16,6 +16,10 @@
 // that may be used has room for them: other algorithms, and other bits. Each
 // choice takes the next number, and the last one for ever.
 //
+// FSDP_CUBLASLT_FASTEST=N: proposes as many algorithms as are asked for. The
+// first cuts sums into 1 part, the next into 2, and so on; all but the one with
+// N parts take 5 ms longer.
+//
 //===----------------------------------------------------------------------===//
 
 #include "EmulatedDriver.h"
@@ -105,6 +109,12 @@ uint64_t wantedSplits() {
     text = *end ? end + 1 : end;
   }
   return splits;
+}
+
+/// The parts of the algorithm that is not slow; 0: all are equally fast.
+uint64_t fastestSplits() {
+  const char *text = std::getenv("FSDP_CUBLASLT_FASTEST");
+  return text ? std::strtoull(text, nullptr, 10) : 0;
 }
 
 /// For the parts of sums, where there are several.
@@ -252,19 +262,31 @@ API int cublasLtMatmulAlgoGetHeuristic(void *, void *operation, void *a,
                      *static_cast<Matrix *>(c), *static_cast<Matrix *>(d)};
   if (int status = checkProduct(product))
     return status;
-  *found = {};
-  found->choice.mark = mark;
-  found->choice.shapes = hashOf(product);
   auto &wishes = *static_cast<Preference *>(preference);
-  std::memcpy(found->choice.alignment, wishes.alignment,
-              sizeof(found->choice.alignment));
+  auto propose = [&](uint64_t splits) {
+    Heuristic &proposal = found[(*count)++];
+    proposal = {};
+    proposal.choice.mark = mark;
+    proposal.choice.shapes = hashOf(product);
+    std::memcpy(proposal.choice.alignment, wishes.alignment,
+                sizeof(proposal.choice.alignment));
+    proposal.choice.splits = splits;
+    proposal.choice.workspaceBytes = workspaceFor(product, splits);
+    proposal.workspaceBytes = proposal.choice.workspaceBytes;
+  };
+  auto fits = [&](uint64_t splits) {
+    return splits <= 1 ||
+           workspaceFor(product, splits) <= wishes.workspaceBytes;
+  };
+  if (fastestSplits() > 0) {
+    for (int splits = 1; splits <= wanted && fits(uint64_t(splits)); ++splits)
+      propose(uint64_t(splits));
+    return success;
+  }
   uint64_t splits = wantedSplits();
-  while (splits > 1 && workspaceFor(product, splits) > wishes.workspaceBytes)
+  while (!fits(splits))
     --splits;
-  found->choice.splits = splits;
-  found->choice.workspaceBytes = workspaceFor(product, splits);
-  found->workspaceBytes = found->choice.workspaceBytes;
-  *count = 1;
+  propose(splits);
   return success;
 }
 
@@ -309,6 +331,7 @@ API int cublasLtMatmul(void *handle, void *operation, const void *alpha,
   if (choice->workspaceBytes > workspaceBytes)
     return notSupported;
   product.splits = int64_t(choice->splits);
+  product.isSlow = fastestSplits() > 0 && fastestSplits() != choice->splits;
   product.workspace = reinterpret_cast<uint64_t>(workspace);
   product.workspaceBytes = choice->workspaceBytes;
   if (!isAligned(product.a.address, choice->alignment[0]) ||

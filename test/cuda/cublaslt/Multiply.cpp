@@ -10,8 +10,10 @@
 #include "EmulatedDriver.h"
 #include "core/Reduce.h"
 
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fsdp::test::lt {
@@ -139,6 +141,8 @@ const char *hostOf(const Matrix &matrix, int64_t index) {
 /// 1: it is done. -1: it cannot be.
 int run(void *data) {
   auto *product = static_cast<const Product *>(data);
+  if (product->isSlow)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   for (int64_t i = 0; i < product->d.batch; ++i) {
     const char *a = hostOf(product->a, i), *b = hostOf(product->b, i),
                *c = hostOf(product->c, i), *d = hostOf(product->d, i);

@@ -42,6 +42,8 @@ struct Product {
   /// Parts of its sums, each added up by itself, in memory of the device where
   /// there are several.
   int64_t splits = 1;
+  /// Whether it takes 5 ms longer.
+  bool isSlow = false;
   uint64_t workspace = 0;
   size_t workspaceBytes = 0;
 };
