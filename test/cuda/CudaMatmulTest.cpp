@@ -299,6 +299,55 @@ TEST(CudaMatmul, BatchesOfFourDimensions) {
   EXPECT_EQ(calls.count, 5);
   EXPECT_EQ(calls.stride, (std::array<int64_t, 3>{90, 0, 60}));
   EXPECT_EQ(calls.starts.size(), 6u);
+  // Others are found by addresses, where the library has such batches: without
+  // epilogues in the test's, and not before version 13.
+  rt::BatchCalls items = rt::expandBatch(calls);
+  EXPECT_EQ(items.count, 1);
+  EXPECT_EQ(items.starts.size(), 30u);
+  EXPECT_EQ(items.starts[29],
+            (std::array<int64_t, 3>{1000 + 4 * 90 + 2 * 6, 500 + 2 * 6,
+                                    300 + 4 * 60 + 2 * 20}));
+  desc.accumulate = 1;
+  expectProduct(desc);
+  desc.accumulate = 0;
+  desc.epilogue = FSDP_RT_EPILOGUE_BIAS | FSDP_RT_EPILOGUE_ADDEND;
+  desc.bias = biasAt;
+  desc.addend = addendAt;
+  expectProduct(desc);
+  desc.epilogue = 0;
+  setenv("FSDP_CUBLASLT_VERSION", "12", 1);
+  expectProduct(desc);
+  unsetenv("FSDP_CUBLASLT_VERSION");
+}
+
+TEST(CudaMatmul, AddressesOfABatchAreAccountedFor) {
+  fsdp_rt_matmul_desc desc = plain(4, 5, 6, FSDP_RT_F32);
+  desc.lda = 12;
+  int64_t batch[4] = {1, 1, 3, 2}, aStride[4] = {0, 0, 48, 6},
+          cStride[4] = {0, 0, 40, 20};
+  std::memcpy(desc.batch, batch, sizeof(batch));
+  std::memcpy(desc.a_stride, aStride, sizeof(batch));
+  std::memcpy(desc.c_stride, cStride, sizeof(batch));
+  for (const char *version : {"13", "12"}) {
+    setenv("FSDP_CUBLASLT_VERSION", version, 1);
+    TestRankOptions options;
+    options.arenaBytes = 5 * matrixBytes;
+    EXPECT_CUDA_OK(onCuda(options, [&](TestRank &rank) -> Status {
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_matmul(ctx, &desc);
+          }))
+        return s;
+      bool isNamed = false;
+      for (const auto &part : rank.executor().device().facts().memory) {
+        isNamed |= part.what == "addresses of products" && part.bytes > 0;
+        if (part.what == "code and libraries")
+          EXPECT_EQ(part.bytes, 0);
+      }
+      EXPECT_EQ(isNamed, version == std::string("13"));
+      return Status::ok();
+    }));
+  }
+  unsetenv("FSDP_CUBLASLT_VERSION");
 }
 
 TEST(CudaMatmul, DimensionsThatAreOneInMemoryBecomeOne) {

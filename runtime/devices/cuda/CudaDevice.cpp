@@ -95,6 +95,8 @@ hal::DeviceFacts CudaDevice::facts() const {
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
+  if (int64_t bytes = rank_->products().pointerBytes())
+    facts.memory.push_back({"addresses of products", bytes});
   facts.remarks = {rank_->describeLaunches()};
   for (const std::string &remark : rank_->products().remarks())
     facts.remarks.push_back(remark);
@@ -121,8 +123,11 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> before = rank_->context().takenBytes();
   if (!before.isOk())
     return before.status();
-  // Of what is taken now, the memory of sums over ranks is known.
-  int64_t mapped = rank_->transfers().mappedBytes();
+  // Of what is taken now, two parts have accounts of their own.
+  auto mappedBytes = [&] {
+    return rank_->transfers().mappedBytes() + rank_->products().pointerBytes();
+  };
+  int64_t mapped = mappedBytes();
   Result<std::unique_ptr<CudaExecutable>> made =
       rank_->load(std::move(recording));
   if (!made.isOk())
@@ -130,7 +135,7 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> loaded = rank_->context().takenBytes();
   if (!loaded.isOk())
     return loaded.status();
-  mapped = rank_->transfers().mappedBytes() - mapped;
+  mapped = mappedBytes() - mapped;
   codeBytes_ += std::max<int64_t>(0, *loaded - *before - mapped);
   if (settings_.usesGraphs) {
     if (Status s = capture(**made)) {

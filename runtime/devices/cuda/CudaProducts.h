@@ -3,29 +3,21 @@
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-//
-// cuBLASLt's matrices lie in columns. A matrix in rows is its transpose in
-// columns, so that C = op(A) op(B) of rows is C' = op(B)' op(A)' of columns:
-// operands change places, and nothing is moved.
-//
-//===----------------------------------------------------------------------===//
+//===----------------------------------------------------------------------===
 
 #ifndef FSDP_RT_DEVICES_CUDA_CUDAPRODUCTS_H
 #define FSDP_RT_DEVICES_CUDA_CUDAPRODUCTS_H
 
 #include "core/Status.h"
 #include "devices/cuda/AlgorithmCache.h"
-#include "devices/cuda/CublasLtApi.h"
-#include "devices/cuda/CudaContext.h"
 #include "devices/cuda/CudaMemory.h"
+#include "devices/cuda/CudaProduct.h"
 #include "devices/cuda/CudaSettings.h"
+#include "devices/cuda/PointerArrays.h"
 #include "fsdp-rt/abi.h"
 #include "hal/Channel.h"
 #include "hal/World.h"
 
-#include <array>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,78 +26,7 @@
 
 namespace fsdp::rt {
 
-/// A batch of up to four dimensions as calls of the library, each with one
-/// dimension of matrices at equal distances.
-struct BatchCalls {
-  /// Of every call: matrices, and elements from one to the next of A, B and C.
-  int64_t count = 1;
-  std::array<int64_t, 3> stride = {};
-  /// Of each call: elements from the operands' starts.
-  std::vector<std::array<int64_t, 3>> starts;
-};
-
-/// Dimensions that are one in all three operands become one; then the longest
-/// is the library's and the others are calls.
-BatchCalls cutBatch(const fsdp_rt_matmul_desc &desc);
-
 class ProductTrials;
-
-/// One product, ready to be enqueued when its algorithm has been chosen.
-class CudaProduct {
-public:
-  ~CudaProduct();
-  CudaProduct(const CudaProduct &) = delete;
-  CudaProduct &operator=(const CudaProduct &) = delete;
-
-  Status enqueue(cu::Stream stream) const;
-
-private:
-  friend class CudaProducts;
-  friend class ProductTrials;
-  explicit CudaProduct(const CublasLtApi &api) : api_(api) {}
-  Status describe(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls);
-  Status describeBias(const fsdp_rt_matmul_desc &desc);
-  /// Where a bias lies; nothing where there is none.
-  Status setBias(cu::Pointer bias) const;
-  /// What the library proposes first, at most @count, in its workspace.
-  Result<std::vector<lt::Algorithm>> propose(const CudaContext &context,
-                                             int count) const;
-  /// Refuses an algorithm that cannot be used here.
-  Status check(const lt::Algorithm &algorithm) const;
-
-  /// C is what is added and D the result, which lies as C does. The bias's
-  /// place is the operation's (setBias).
-  struct Call {
-    cu::Pointer a = 0, b = 0, c = 0, d = 0, bias = 0, workspace = 0;
-  };
-  Status issue(const Call &call, const lt::Algorithm &algorithm,
-               cu::Stream stream) const;
-
-  /// Bytes from a call's first element of an operand to its last.
-  struct Footprint {
-    int64_t a = 0, b = 0, c = 0, bias = 0;
-  };
-
-  const CublasLtApi &api_;
-  lt::Handle handle_ = nullptr;
-  lt::Operation operation_ = nullptr;
-  /// In the library's order: its A is our B.
-  lt::Matrix a_ = nullptr, b_ = nullptr, c_ = nullptr;
-  /// All that an algorithm depends on, in words.
-  std::string key_;
-  /// Of A, B, C and D.
-  std::array<uint32_t, 4> alignment_ = {};
-  lt::Algorithm algorithm_ = {};
-  /// 0: none.
-  cu::Pointer bias_ = 0;
-  size_t workspaceBytes_ = 0;
-  Footprint footprint_;
-  bool isDouble_ = false;
-  /// Factors in the type of which sums are.
-  float alpha32_ = 1, beta32_ = 0;
-  double alpha64_ = 1, beta64_ = 0;
-  std::vector<Call> calls_;
-};
 
 /// The products of a rank's programs, and their algorithms.
 class CudaProducts {
@@ -114,7 +35,7 @@ public:
   CudaProducts(World &world, const CudaContext &context, CudaCopies &copies,
                const DeviceArena &arena, Algorithms wanted)
       : world_(world), context_(context), copies_(copies), arena_(arena),
-        wanted_(wanted) {}
+        wanted_(wanted), pointers_(context, copies) {}
   ~CudaProducts();
   CudaProducts(const CudaProducts &) = delete;
   CudaProducts &operator=(const CudaProducts &) = delete;
@@ -137,11 +58,15 @@ public:
   /// Lines for the user: which products were cut, and which algorithms were
   /// measured.
   std::vector<std::string> remarks() const;
+  /// Of the device's memory, what addresses of matrices take.
+  int64_t pointerBytes() const { return pointers_.mappedBytes(); }
   /// Counts a product that became several (cutExtents).
   void countCut() { ++cut_; }
 
 private:
   Status open();
+  Result<std::unique_ptr<CudaProduct>>
+  prepareByPointers(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls);
   /// Of rank 0: one for each product.
   Result<std::vector<lt::Algorithm>>
   chooseAll(const std::vector<const CudaProduct *> &products);
@@ -158,6 +83,7 @@ private:
   CudaCopies &copies_;
   const DeviceArena &arena_;
   const Algorithms wanted_;
+  PointerArrays pointers_;
   const CublasLtApi *api_ = nullptr;
   lt::Handle handle_ = nullptr;
   /// By key; what rank 0 reads and keeps; the ranks that it tells.

@@ -54,6 +54,9 @@ Result<CudaProduct::Call> ProductTrials::place(const CudaProduct &product) {
   int64_t operands = size;
   call.d = take(bytes.c);
   call.workspace = take(static_cast<int64_t>(product.workspaceBytes_));
+  std::vector<cu::Pointer> addresses = product.addresses({});
+  cu::Pointer place =
+      take(static_cast<int64_t>(addresses.size() * sizeof(cu::Pointer)));
   if (!memory_ || memory_->size() < size) {
     memory_.reset();
     Result<std::unique_ptr<DeviceArena>> mapped =
@@ -63,15 +66,32 @@ Result<CudaProduct::Call> ProductTrials::place(const CudaProduct &product) {
     memory_ = std::move(*mapped);
   }
   cu::Pointer base = memory_->base();
-  for (cu::Pointer *at :
-       {&call.a, &call.b, &call.c, &call.d, &call.bias, &call.workspace})
+  for (cu::Pointer *at : {&call.a, &call.b, &call.c, &call.d, &call.bias,
+                          &call.workspace, &place})
     *at += base;
   if (Status s = context_.check(
           context_.api().fillBytes(base, filling, static_cast<size_t>(operands),
                                    stream_->get()),
           "cuMemsetD8Async"))
     return s;
-  return call;
+  if (addresses.empty())
+    return call;
+  // The product's matrices as they lie to each other, here.
+  CudaProduct::Call move;
+  for (auto operand : {&CudaProduct::Call::a, &CudaProduct::Call::b,
+                       &CudaProduct::Call::c, &CudaProduct::Call::d})
+    move.*operand = call.*operand - product.least_.*operand;
+  addresses = product.addresses(move);
+  if (Status s = copies_.upload(
+          place, addresses.data(),
+          static_cast<int64_t>(addresses.size() * sizeof(cu::Pointer))))
+    return s;
+  if (Status s = copies_.finish())
+    return s;
+  CudaProduct::Call whole = product.callByPointers(place);
+  whole.bias = call.bias;
+  whole.workspace = call.workspace;
+  return whole;
 }
 
 /// Microseconds of one run.

@@ -18,7 +18,8 @@
 //
 // FSDP_CUBLASLT_FASTEST=N: proposes as many algorithms as are asked for. The
 // first cuts sums into 1 part, the next into 2, and so on; all but the one with
-// N parts take 5 ms longer.
+// N parts take 5 ms longer. FSDP_CUBLASLT_VERSION=12: has no batches whose
+// matrices arrays of addresses name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -77,7 +78,7 @@ uint64_t hashOf(const Product &product) {
   add(product.operation.biasType);
   for (const Matrix *m : {&product.a, &product.b, &product.c, &product.d})
     for (int64_t value : {int64_t(m->type), m->rows, m->columns, m->ld,
-                          int64_t(m->batch), m->stride})
+                          int64_t(m->batch), m->stride, int64_t(m->mode)})
       add(value);
   return hash;
 }
@@ -117,6 +118,12 @@ uint64_t fastestSplits() {
   return text ? std::strtoull(text, nullptr, 10) : 0;
 }
 
+/// FSDP_CUBLASLT_VERSION=12: without batches by pointers.
+bool isOfVersion13() {
+  const char *text = std::getenv("FSDP_CUBLASLT_VERSION");
+  return !text || std::strcmp(text, "12") != 0;
+}
+
 /// For the parts of sums, where there are several.
 uint64_t workspaceFor(const Product &product, uint64_t splits) {
   if (splits <= 1)
@@ -132,8 +139,11 @@ bool isOf(const Choice *choice, const Product &product) {
          choice->splits >= 1;
 }
 
-bool isAligned(uint64_t address, uint32_t bytes) {
-  return address % bytes == 0;
+bool isAligned(const Matrix &matrix, uint32_t bytes) {
+  for (uint64_t address : matrix.addresses)
+    if (address % bytes != 0)
+      return false;
+  return matrix.address % bytes == 0;
 }
 
 } // namespace
@@ -150,7 +160,7 @@ API int cublasLtDestroy(void *handle) {
   delete static_cast<int *>(handle);
   return success;
 }
-API size_t cublasLtGetVersion() { return 130000; }
+API size_t cublasLtGetVersion() { return isOfVersion13() ? 130000 : 120900; }
 API const char *cublasLtGetStatusName(int status) {
   switch (status) {
   case success:
@@ -227,6 +237,8 @@ API int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute,
     return take(matrix.batch, value, bytes);
   if (attribute == 6)
     return take(matrix.stride, value, bytes);
+  if (attribute == 8 && isOfVersion13())
+    return take(matrix.mode, value, bytes);
   return notSupported;
 }
 
@@ -326,6 +338,9 @@ API int cublasLtMatmul(void *handle, void *operation, const void *alpha,
   product.b.address = reinterpret_cast<uint64_t>(b);
   product.c.address = reinterpret_cast<uint64_t>(c);
   product.d.address = reinterpret_cast<uint64_t>(d);
+  for (Matrix *matrix : {&product.a, &product.b, &product.c, &product.d})
+    if (!readAddresses(*matrix))
+      return executionFailed;
   if (!isOf(choice, product))
     return invalidValue;
   if (choice->workspaceBytes > workspaceBytes)
@@ -334,10 +349,10 @@ API int cublasLtMatmul(void *handle, void *operation, const void *alpha,
   product.isSlow = fastestSplits() > 0 && fastestSplits() != choice->splits;
   product.workspace = reinterpret_cast<uint64_t>(workspace);
   product.workspaceBytes = choice->workspaceBytes;
-  if (!isAligned(product.a.address, choice->alignment[0]) ||
-      !isAligned(product.b.address, choice->alignment[1]) ||
-      !isAligned(product.c.address, choice->alignment[2]) ||
-      !isAligned(product.d.address, choice->alignment[3]))
+  if (!isAligned(product.a, choice->alignment[0]) ||
+      !isAligned(product.b, choice->alignment[1]) ||
+      !isAligned(product.c, choice->alignment[2]) ||
+      !isAligned(product.d, choice->alignment[3]))
     return notSupported;
   product.alpha = readScale(product.operation, alpha);
   product.beta = readScale(product.operation, beta);

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace fsdp::test::lt {
 
@@ -31,7 +32,10 @@ struct Matrix {
   int64_t rows = 0, columns = 0, ld = 0;
   int32_t batch = 1;
   int64_t stride = 0;
+  /// 1: `address` is that of an array of addresses.
+  uint32_t mode = 0;
   uint64_t address = 0;
+  std::vector<uint64_t> addresses;
 };
 
 /// D = alpha op(A) op(B) + beta C (+ bias).
@@ -55,6 +59,10 @@ size_t sizeOfType(int type);
 int checkProduct(const Product &product);
 
 double readScale(const Operation &operation, const void *value);
+
+/// Of a batch by pointers, its addresses as they lie in memory now. False: they
+/// do not.
+bool readAddresses(Matrix &matrix);
 
 /// Puts a product that checkProduct() accepts on a stream.
 int enqueue(const Product &product, void *stream);
