@@ -21,8 +21,8 @@ pack() {
 ours() {
   local out=$work/speed-$model-$1
   mkdir -p "$out"
-  program "speed-$model" --device cuda --init seed=0 --data random:seed=0 --lr 0.0001 --steps "$steps" --quiet \
-    --metrics "$out/metrics.jsonl" --log-every 1000000
+  program "speed-$model" --device cuda --algorithms fastest --init seed=0 --data random:seed=0 --lr 0.0001 --steps "$steps" \
+    --quiet --metrics "$out/metrics.jsonl" --log-every 1000000
 }
 
 peer() {

@@ -258,6 +258,11 @@ std::vector<OptionSpec> makeTable() {
        "wait for it (programmatic dependent launch); default: auto, on GPUs of "
        "sm_90 and later",
        setOfDevice("dependent-launch")},
+      {"--algorithms", "first|fastest",
+       "which of cuBLASLt's algorithms a product has: the one that it proposes "
+       "first, or the fastest of eight, measured before the first step and "
+       "kept for later runs; default: first",
+       setOfDevice("algorithms")},
       {"--attention", "own|cudnn|auto",
        "whose kernels compute attention on CUDA devices: the compiler's, "
        "cuDNN's where it takes an attention, or those that take less time; "

@@ -25,6 +25,7 @@
 //                   --reduction
 //   --graph         how a rank gives its device the same work
 //   --dependent-launch   likewise
+//   --algorithms    those of rank 0 are all ranks'
 //   --cast-params   without it a file of another type is refused, not read
 //                   otherwise
 //   --device        compared where it is known what runs the program

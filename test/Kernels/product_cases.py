@@ -24,10 +24,10 @@ def multiply(step, a, b, sizes, a_loops, b_loops):
     return cast(step, wide, a.dtype)
 
 
-def add_rows_between_products(step, rows, columns, dtype):
+def add_rows_between_products(step, rows, columns, dtype, features=32):
     """A product's rows, exp(x - max) / sum of them, and two products of that."""
-    x, w = step.input([rows, 32], dtype), step.input([columns, 32], dtype)
-    y = cast(step, multiply(step, x, w, [rows, columns, 32], [0, 2], [1, 2]), "f32")
+    x, w = step.input([rows, features], dtype), step.input([columns, features], dtype)
+    y = cast(step, multiply(step, x, w, [rows, columns, features], [0, 2], [1, 2]), "f32")
     shape = [rows, columns]
 
     def over_rows(value, row, lines):
@@ -38,8 +38,8 @@ def add_rows_between_products(step, rows, columns, dtype):
                   ["%s = arith.subf %a0, %a1 : f32", "%r = math.exp %s : f32"])
     p = over_rows(e, reduced(step, e, "addf", "0.0", [1]), ["%r = arith.divf %a0, %a1 : f32"])
     p = cast(step, p, dtype)
-    step.keep(multiply(step, p, w, [rows, 32, columns], [0, 2], [2, 1]))
-    step.keep(multiply(step, p, x, [columns, 32, rows], [2, 0], [2, 1]))
+    step.keep(multiply(step, p, w, [rows, features, columns], [0, 2], [2, 1]))
+    step.keep(multiply(step, p, x, [columns, features, rows], [2, 0], [2, 1]))
 
 
 @case
@@ -47,6 +47,12 @@ def rows_between_products(step):
     # The last vector of a row has 3 of 4 f32, and 3 of 8 bf16.
     for dtype in ("f32", "bf16"):
         add_rows_between_products(step, 40, 1003, dtype)
+
+
+@case
+def products_in_parts(step):
+    # Of over 2^29 operations: 1003 columns are 1000 and 3 of cuBLASLt's.
+    add_rows_between_products(step, 2048, 1003, "bf16", 136)
 
 
 @case

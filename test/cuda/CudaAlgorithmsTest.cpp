@@ -57,7 +57,7 @@ TestRankOptions options() {
 
 struct Outcome {
   std::vector<float> result = std::vector<float>(size * size);
-  std::vector<std::string> notes;
+  std::vector<std::string> notes, remarks;
 };
 
 /// Of a rank whose library proposes sums of so many parts.
@@ -78,6 +78,7 @@ Status multiply(TestRank &rank, Outcome &outcome,
       }))
     return s;
   outcome.notes = rank.executor().device().facts().notes;
+  outcome.remarks = rank.executor().device().facts().remarks;
   return get(rank, cAt, outcome.result);
 }
 
@@ -87,6 +88,20 @@ Outcome product(const char *splits) {
   EXPECT_CUDA_OK(onCuda(
       options(), [&](TestRank &rank) { return multiply(rank, outcome); }));
   unsetenv("FSDP_CUBLASLT_SPLITS");
+  return outcome;
+}
+
+/// Where the library proposes sums of 1 to 8 parts, of which only those of
+/// @parts are fast.
+Outcome fastestProduct(const char *parts, int64_t workspaceBytes) {
+  setenv("FSDP_CUBLASLT_FASTEST", parts, 1);
+  setenv("FSDP_TEST_ALGORITHMS", "fastest", 1);
+  Outcome outcome;
+  EXPECT_CUDA_OK(onCuda(options(), [&](TestRank &rank) {
+    return multiply(rank, outcome, workspaceBytes);
+  }));
+  unsetenv("FSDP_CUBLASLT_FASTEST");
+  unsetenv("FSDP_TEST_ALGORITHMS");
   return outcome;
 }
 
@@ -129,6 +144,42 @@ TEST_F(CudaAlgorithms, ARerunRepeatsItsBits) {
   setenv("FSDP_CUDA_CACHE", "none", 1);
   EXPECT_NE(product("1").result, first.result);
   EXPECT_EQ(product("3").result, first.result);
+}
+
+TEST_F(CudaAlgorithms, TheFastestOfThoseThatAreProposed) {
+  constexpr int64_t room = arenaBytes - workspaceAt;
+  std::vector<float> one = product("1").result;
+  setenv("FSDP_CUDA_CACHE", "none", 1);
+  std::vector<float> three = product("3").result;
+  setenv("FSDP_CUDA_CACHE", directory.c_str(), 1);
+  ASSERT_NE(one, three);
+  // The one that was proposed first, and kept, is not taken.
+  Outcome measured = fastestProduct("3", room);
+  EXPECT_EQ(measured.result, three);
+  EXPECT_TRUE(measured.notes.empty());
+  ASSERT_FALSE(measured.remarks.empty());
+  EXPECT_HAS(
+      measured.remarks.back(),
+      "algorithms of products: the fastest of 8, measured for 1 kinds: ");
+  // A rerun repeats its bits, without measuring.
+  Outcome again = fastestProduct("1", room);
+  EXPECT_EQ(again.result, three);
+  for (const std::string &remark : again.remarks)
+    EXPECT_EQ(remark.find("algorithms of products"), std::string::npos);
+  EXPECT_EQ(product("1").result, one);
+  // Three parts do not fit.
+  std::filesystem::remove_all(directory);
+  EXPECT_NE(fastestProduct("3", size * size * 4 * 2).result, three);
+}
+
+TEST_F(CudaAlgorithms, NoMemoryToMeasureIn) {
+  setenv("FSDP_EMULATOR_MEMORY", "3145728", 1);
+  Outcome outcome = fastestProduct("3", arenaBytes - workspaceAt);
+  unsetenv("FSDP_EMULATOR_MEMORY");
+  ASSERT_EQ(outcome.notes.size(), 1u);
+  EXPECT_HAS(outcome.notes[0], "no algorithm was measured, the first one is "
+                               "taken: ");
+  EXPECT_HAS(outcome.notes[0], "trials of products");
 }
 
 TEST_F(CudaAlgorithms, FilesThatAreDamaged) {

@@ -221,8 +221,10 @@ TEST(CudaErrors, VariablesOfNccl) {
 
 TEST(CudaErrors, SettingsAndTargets) {
   EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("blas", "auto")),
-             "expected a setting of CUDA devices, attention, channel, "
-             "dependent-launch, graph or reduction");
+             "expected a setting of CUDA devices, algorithms, attention, "
+             "channel, dependent-launch, graph or reduction");
+  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("algorithms", "best")),
+             "expected first or fastest, got 'best'");
   EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("graph", "maybe")),
              "expected auto, off or on, got 'maybe'");
   for (const char *value : {"auto", "off", "on"})

@@ -9,6 +9,7 @@
 
 #include "core/Reduce.h"
 #include "devices/cuda/CudaProducts.h"
+#include "devices/cuda/ProductParts.h"
 #include "hal/ComputeRules.h"
 
 #include <cmath>
@@ -112,8 +113,10 @@ void multiply(const fsdp_rt_matmul_desc &desc, const std::vector<double> &a,
   }
 }
 
-/// Runs it on the device, twice where it does not accumulate, and compares.
-void expectProduct(const fsdp_rt_matmul_desc &desc) {
+/// Runs @calls on the device, twice where @desc does not accumulate, and
+/// compares with @desc.
+void expectProduct(const fsdp_rt_matmul_desc &desc,
+                   const std::vector<fsdp_rt_matmul_desc> &calls) {
   TestRankOptions options;
   options.arenaBytes = 5 * matrixBytes;
   int64_t count = 8192;
@@ -132,7 +135,10 @@ void expectProduct(const fsdp_rt_matmul_desc &desc) {
         return s;
     for (int step = 0; step < (desc.accumulate ? 1 : 2); ++step)
       if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
-            return fsdp_rt_matmul(ctx, &desc);
+            int32_t code = 0;
+            for (const fsdp_rt_matmul_desc &call : calls)
+              code = code ? code : fsdp_rt_matmul(ctx, &call);
+            return code;
           }))
         return s;
     std::vector<char> bytes = encode(c, desc.dtype);
@@ -150,6 +156,10 @@ void expectProduct(const fsdp_rt_matmul_desc &desc) {
     }
     return Status::ok();
   }));
+}
+
+void expectProduct(const fsdp_rt_matmul_desc &desc) {
+  expectProduct(desc, {desc});
 }
 
 TEST(CudaMatmul, EveryTypeAndOrder) {
@@ -289,6 +299,55 @@ TEST(CudaMatmul, BatchesOfFourDimensions) {
   EXPECT_EQ(calls.count, 5);
   EXPECT_EQ(calls.stride, (std::array<int64_t, 3>{90, 0, 60}));
   EXPECT_EQ(calls.starts.size(), 6u);
+  // Others are found by addresses, where the library has such batches: without
+  // epilogues in the test's, and not before version 13.
+  rt::BatchCalls items = rt::expandBatch(calls);
+  EXPECT_EQ(items.count, 1);
+  EXPECT_EQ(items.starts.size(), 30u);
+  EXPECT_EQ(items.starts[29],
+            (std::array<int64_t, 3>{1000 + 4 * 90 + 2 * 6, 500 + 2 * 6,
+                                    300 + 4 * 60 + 2 * 20}));
+  desc.accumulate = 1;
+  expectProduct(desc);
+  desc.accumulate = 0;
+  desc.epilogue = FSDP_RT_EPILOGUE_BIAS | FSDP_RT_EPILOGUE_ADDEND;
+  desc.bias = biasAt;
+  desc.addend = addendAt;
+  expectProduct(desc);
+  desc.epilogue = 0;
+  setenv("FSDP_CUBLASLT_VERSION", "12", 1);
+  expectProduct(desc);
+  unsetenv("FSDP_CUBLASLT_VERSION");
+}
+
+TEST(CudaMatmul, AddressesOfABatchAreAccountedFor) {
+  fsdp_rt_matmul_desc desc = plain(4, 5, 6, FSDP_RT_F32);
+  desc.lda = 12;
+  int64_t batch[4] = {1, 1, 3, 2}, aStride[4] = {0, 0, 48, 6},
+          cStride[4] = {0, 0, 40, 20};
+  std::memcpy(desc.batch, batch, sizeof(batch));
+  std::memcpy(desc.a_stride, aStride, sizeof(batch));
+  std::memcpy(desc.c_stride, cStride, sizeof(batch));
+  for (const char *version : {"13", "12"}) {
+    setenv("FSDP_CUBLASLT_VERSION", version, 1);
+    TestRankOptions options;
+    options.arenaBytes = 5 * matrixBytes;
+    EXPECT_CUDA_OK(onCuda(options, [&](TestRank &rank) -> Status {
+      if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
+            return fsdp_rt_matmul(ctx, &desc);
+          }))
+        return s;
+      bool isNamed = false;
+      for (const auto &part : rank.executor().device().facts().memory) {
+        isNamed |= part.what == "addresses of products" && part.bytes > 0;
+        if (part.what == "code and libraries")
+          EXPECT_EQ(part.bytes, 0);
+      }
+      EXPECT_EQ(isNamed, version == std::string("13"));
+      return Status::ok();
+    }));
+  }
+  unsetenv("FSDP_CUBLASLT_VERSION");
 }
 
 TEST(CudaMatmul, DimensionsThatAreOneInMemoryBecomeOne) {
@@ -304,6 +363,97 @@ TEST(CudaMatmul, DimensionsThatAreOneInMemoryBecomeOne) {
   EXPECT_EQ(calls.count, 30);
   EXPECT_EQ(calls.starts.size(), 1u);
   expectProduct(desc);
+}
+
+/// Extents of the parts, "m x n x k", of a product of any size.
+std::vector<std::string> partsOf(const fsdp_rt_matmul_desc &desc) {
+  std::vector<std::string> extents;
+  for (const fsdp_rt_matmul_desc &part : rt::cutExtents(desc, 0))
+    extents.push_back(std::to_string(part.m) + " x " + std::to_string(part.n) +
+                      " x " + std::to_string(part.k) +
+                      (part.accumulate ? " added" : ""));
+  return extents;
+}
+
+/// With rows that begin at multiples of 16 bytes.
+fsdp_rt_matmul_desc pitched(int64_t m, int64_t n, int64_t k, int32_t dtype,
+                            bool transA, bool transB) {
+  fsdp_rt_matmul_desc desc = plain(m, n, k, dtype);
+  desc.trans_a = transA;
+  desc.trans_b = transB;
+  auto pad = [](int64_t elements) { return (elements + 7) / 8 * 8; };
+  desc.lda = pad(transA ? m : k);
+  desc.ldb = pad(transB ? k : n);
+  desc.ldc = pad(n);
+  return desc;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(CudaMatmul, ExtentsThatBreakVectorsAreCut) {
+  // Logits, and the gradients of what they are a product of.
+  EXPECT_EQ(partsOf(pitched(16, 57, 24, FSDP_RT_BF16, false, true)),
+            (Strings{"16 x 56 x 24", "16 x 1 x 24"}));
+  EXPECT_EQ(partsOf(pitched(16, 24, 57, FSDP_RT_BF16, false, false)),
+            (Strings{"16 x 24 x 1", "16 x 24 x 56 added"}));
+  EXPECT_EQ(partsOf(pitched(57, 24, 16, FSDP_RT_BF16, true, false)),
+            (Strings{"56 x 24 x 16", "1 x 24 x 16"}));
+  // No elements are neighbours along m, nor along k.
+  EXPECT_EQ(partsOf(pitched(13, 24, 16, FSDP_RT_BF16, false, false)),
+            (Strings{"13 x 24 x 16"}));
+  EXPECT_EQ(partsOf(pitched(16, 24, 13, FSDP_RT_BF16, true, false)),
+            (Strings{"16 x 24 x 13"}));
+  EXPECT_EQ(partsOf(pitched(16, 7, 24, FSDP_RT_BF16, false, true)),
+            (Strings{"16 x 7 x 24"}));
+  // TF32 has four in 16 bytes, and other f32 products have no vectors.
+  fsdp_rt_matmul_desc wide = pitched(16, 58, 24, FSDP_RT_F32, false, true);
+  EXPECT_EQ(partsOf(wide), (Strings{"16 x 58 x 24"}));
+  wide.tf32 = 1;
+  EXPECT_EQ(partsOf(wide), (Strings{"16 x 56 x 24", "16 x 2 x 24"}));
+}
+
+TEST(CudaMatmul, ProductsThatACutWouldNotHelp) {
+  fsdp_rt_matmul_desc desc = pitched(16, 57, 57, FSDP_RT_F16, false, false);
+  EXPECT_EQ(partsOf(desc).size(), 4u);
+  EXPECT_EQ(rt::cutExtents(desc).size(), 1u) << "of few operations";
+  auto changed = [&](auto change) {
+    fsdp_rt_matmul_desc other = desc;
+    change(other);
+    return partsOf(other).size();
+  };
+  using Desc = fsdp_rt_matmul_desc;
+  EXPECT_EQ(changed([](Desc &d) { d.ldb = 57; }), 1u);
+  EXPECT_EQ(changed([](Desc &d) { d.c += 2; }), 1u);
+  EXPECT_EQ(changed([](Desc &d) {
+              d.batch[3] = 2;
+              d.a_stride[3] = 57;
+            }),
+            1u);
+  // Sums to which something is added are rounded once.
+  EXPECT_EQ(changed([](Desc &d) { d.accumulate = 1; }), 2u);
+  EXPECT_EQ(changed([](Desc &d) { d.epilogue = FSDP_RT_EPILOGUE_BIAS; }), 2u);
+}
+
+TEST(CudaMatmul, PartsComputeTheProduct) {
+  for (int32_t dtype : {FSDP_RT_F32, FSDP_RT_F16, FSDP_RT_BF16})
+    for (int transA : {0, 1})
+      for (int transB : {0, 1})
+        for (int64_t epilogue : {0, 3}) {
+          SCOPED_TRACE(testing::Message() << dtype << " " << transA << " "
+                                          << transB << " " << epilogue);
+          fsdp_rt_matmul_desc desc = pitched(27, 29, 37, dtype, transA, transB);
+          desc.tf32 = dtype == FSDP_RT_F32;
+          desc.alpha = 0.5;
+          desc.epilogue = epilogue;
+          desc.bias = biasAt;
+          desc.addend = addendAt;
+          desc.batch[3] = 2;
+          desc.a_stride[3] = 40 * 40;
+          desc.c_stride[3] = 40 * 32;
+          std::vector<fsdp_rt_matmul_desc> parts = rt::cutExtents(desc, 0);
+          EXPECT_GT(parts.size(), 1u);
+          expectProduct(desc, parts);
+        }
 }
 
 TEST(CudaMatmul, ProductsOfNothing) {

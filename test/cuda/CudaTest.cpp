@@ -52,6 +52,8 @@ Result<TestDevice> makeTestDevice(rt::World &world,
   wanted.layout = options.layout();
   if (const char *graph = std::getenv("FSDP_TEST_GRAPH"))
     wanted.settings["graph"] = graph;
+  if (const char *algorithms = std::getenv("FSDP_TEST_ALGORITHMS"))
+    wanted.settings["algorithms"] = algorithms;
   if (testReduction == rt::Reduction::Nccl)
     wanted.settings["reduction"] = "nccl";
   wanted.settings["attention"] = testAttention;

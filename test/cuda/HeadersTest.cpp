@@ -158,6 +158,10 @@ static_assert(lt::operationEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE &&
 static_assert(lt::matrixBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
 static_assert(lt::matrixBatchStride ==
               CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+#if CUBLAS_VER_MAJOR >= 13
+static_assert(lt::matrixBatchMode == CUBLASLT_MATRIX_LAYOUT_BATCH_MODE &&
+              lt::batchOfPointers == CUBLASLT_BATCH_MODE_POINTER_ARRAY);
+#endif
 static_assert(lt::preferWorkspaceBytes ==
               CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
 static_assert(lt::preferReductions ==

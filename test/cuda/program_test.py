@@ -143,8 +143,8 @@ class ProgramTest(unittest.TestCase):
         start = ("--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
         done = self.run_program("--device", "cuda", *start, fails=True, LINEAR_CUDA=None)
         self.assertIn("device: expected a program compiled for cuda, which is what cuda runs, got cpu", done.stderr)
-        for arguments, message in ((("--blas", "openblas"), "--blas: expected a setting of CUDA devices, attention, channel, "
-                                    "dependent-launch, graph or reduction"),
+        for arguments, message in ((("--blas", "openblas"), "--blas: expected a setting of CUDA devices, algorithms, "
+                                    "attention, channel, dependent-launch, graph or reduction"),
                                    (("--reduction", "fast"), "--reduction: expected exact or nccl, got 'fast'")):
             done = self.run_program("--device", "cuda", *start, *arguments, fails=True)
             self.assertIn(message, done.stderr)

@@ -53,7 +53,9 @@ constexpr int plain = 0, transposed = 1;
 constexpr int operationTransA = 3, operationTransB = 4, operationEpilogue = 7,
               operationBias = 8, operationBiasType = 26;
 constexpr uint32_t epilogueBias = 4;
-constexpr int matrixBatchCount = 5, matrixBatchStride = 6;
+constexpr int matrixBatchCount = 5, matrixBatchStride = 6, matrixBatchMode = 8;
+/// Matrices of a batch by arrays of addresses (cuBLASLt 13).
+constexpr uint32_t batchOfPointers = 1;
 constexpr int preferWorkspaceBytes = 1, preferReductions = 3,
               preferAlignmentA = 5, preferAlignmentB = 6, preferAlignmentC = 7,
               preferAlignmentD = 8;

@@ -95,9 +95,13 @@ hal::DeviceFacts CudaDevice::facts() const {
                   {"code and libraries", codeBytes_},
                   {"graphs", graphBytes_},
                   {"context", rank_->context().contextBytes()}};
+  if (int64_t bytes = rank_->products().pointerBytes())
+    facts.memory.push_back({"addresses of products", bytes});
   if (int64_t workspace = rank_->attentions().mappedBytes())
     facts.memory.push_back({"workspace of attention", workspace});
   facts.remarks = {rank_->describeLaunches()};
+  for (const std::string &remark : rank_->products().remarks())
+    facts.remarks.push_back(remark);
   for (const std::string &remark : rank_->attentions().remarks())
     facts.remarks.push_back(remark);
   facts.notes = rank_->images().notes();
@@ -125,12 +129,12 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> before = rank_->context().takenBytes();
   if (!before.isOk())
     return before.status();
-  // Of what is taken now, the memory of sums over ranks and the workspace of
-  // attention are known.
-  auto countMapped = [&] {
-    return rank_->transfers().mappedBytes() + rank_->attentions().mappedBytes();
+  // Of what is taken now, three parts have accounts of their own.
+  auto mappedBytes = [&] {
+    return rank_->transfers().mappedBytes() + rank_->products().pointerBytes() +
+           rank_->attentions().mappedBytes();
   };
-  int64_t mapped = countMapped();
+  int64_t mapped = mappedBytes();
   Result<std::unique_ptr<CudaExecutable>> made =
       rank_->load(std::move(recording));
   if (!made.isOk())
@@ -138,7 +142,7 @@ CudaDevice::load(hal::Recording recording) {
   Result<int64_t> loaded = rank_->context().takenBytes();
   if (!loaded.isOk())
     return loaded.status();
-  mapped = countMapped() - mapped;
+  mapped = mappedBytes() - mapped;
   codeBytes_ += std::max<int64_t>(0, *loaded - *before - mapped);
   if (settings_.usesGraphs) {
     if (Status s = capture(**made)) {

@@ -9,6 +9,7 @@
 
 #include "core/Dtype.h"
 #include "devices/cuda/OwnKernels.h"
+#include "devices/cuda/ProductParts.h"
 #include "hal/ComputeRules.h"
 #include "hal/Transfers.h"
 
@@ -304,14 +305,20 @@ Status CudaLoader::addMatmul(const fsdp_rt_matmul_desc &desc) {
     addFill(at(desc.c), 0, desc.m * desc.n * size);
     return Status::ok();
   }
-  Result<std::unique_ptr<CudaProduct>> product = rank_.products().prepare(desc);
-  if (!product.isOk())
-    return product.status();
-  CudaWork work;
-  work.kind = CudaWork::Kind::Product;
-  work.product = product->get();
-  made_.works_.push_back(work);
-  made_.products_.push_back(std::move(*product));
+  std::vector<fsdp_rt_matmul_desc> parts = cutExtents(desc);
+  if (parts.size() > 1)
+    rank_.products().countCut();
+  for (const fsdp_rt_matmul_desc &part : parts) {
+    Result<std::unique_ptr<CudaProduct>> product =
+        rank_.products().prepare(part);
+    if (!product.isOk())
+      return product.status();
+    CudaWork work;
+    work.kind = CudaWork::Kind::Product;
+    work.product = product->get();
+    made_.works_.push_back(work);
+    made_.products_.push_back(std::move(*product));
+  }
   return Status::ok();
 }
 

@@ -7,284 +7,20 @@
 
 #include "devices/cuda/CudaProducts.h"
 
-#include "core/Dtype.h"
 #include "devices/cuda/LibraryVersions.h"
-#include "hal/ComputeRules.h"
+#include "devices/cuda/ProductTrials.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <limits>
+#include <cstdio>
 
 namespace fsdp::rt {
 
 namespace {
 
-struct Dimension {
-  int64_t extent = 1;
-  std::array<int64_t, 3> stride = {};
-};
-
-/// Whether the step from one `outer` to the next is that after the last
-/// `inner`.
-bool isOne(const Dimension &outer, const Dimension &inner) {
-  for (size_t i = 0; i < 3; ++i)
-    if (outer.stride[i] != inner.stride[i] * inner.extent)
-      return false;
-  return outer.extent * inner.extent <= std::numeric_limits<int32_t>::max();
-}
-
-/// The bytes that `pointers` are multiples of, at most 256, which is what the
-/// library takes for granted.
-uint32_t alignmentOf(cu::Pointer pointers) {
-  uint32_t bytes = 256;
-  while (pointers % bytes != 0)
-    bytes /= 2;
-  return bytes;
-}
-
-int libraryType(Dtype dtype) {
-  switch (dtype) {
-  case FSDP_RT_F64:
-    return lt::real64;
-  case FSDP_RT_F16:
-    return lt::real16;
-  case FSDP_RT_BF16:
-    return lt::brain16;
-  default:
-    return lt::real32;
-  }
-}
-
-const void *address(cu::Pointer pointer) {
-  return reinterpret_cast<const void *>(static_cast<uintptr_t>(pointer));
-}
+/// Algorithms that are measured.
+constexpr int maxProposals = 8;
 
 } // namespace
-
-BatchCalls cutBatch(const fsdp_rt_matmul_desc &desc) {
-  std::vector<Dimension> dimensions; // the innermost first
-  for (int d = 3; d >= 0; --d) {
-    Dimension dimension;
-    dimension.extent = desc.batch[d];
-    dimension.stride = {desc.a_stride[d], desc.b_stride[d], desc.c_stride[d]};
-    if (dimension.extent == 1)
-      continue;
-    if (!dimensions.empty() && isOne(dimension, dimensions.back()))
-      dimensions.back().extent *= dimension.extent;
-    else
-      dimensions.push_back(dimension);
-  }
-  BatchCalls calls;
-  auto longest = std::max_element(dimensions.begin(), dimensions.end(),
-                                  [](const Dimension &x, const Dimension &y) {
-                                    return x.extent < y.extent;
-                                  });
-  if (longest != dimensions.end()) {
-    calls.count = longest->extent;
-    calls.stride = longest->stride;
-    dimensions.erase(longest);
-  }
-  calls.starts.push_back({});
-  for (auto outer = dimensions.rbegin(); outer != dimensions.rend(); ++outer) {
-    std::vector<std::array<int64_t, 3>> starts;
-    for (const std::array<int64_t, 3> &start : calls.starts)
-      for (int64_t i = 0; i < outer->extent; ++i)
-        starts.push_back({start[0] + i * outer->stride[0],
-                          start[1] + i * outer->stride[1],
-                          start[2] + i * outer->stride[2]});
-    calls.starts = std::move(starts);
-  }
-  return calls;
-}
-
-//===----------------------------------------------------------------------===//
-// CudaProduct
-//===----------------------------------------------------------------------===//
-
-CudaProduct::~CudaProduct() {
-  for (lt::Matrix matrix : {a_, b_, c_})
-    if (matrix)
-      (void)api_.matrixDestroy(matrix);
-  if (operation_)
-    (void)api_.operationDestroy(operation_);
-}
-
-/// Adds the elements at @bias to every one of our rows, the library's columns.
-Status CudaProduct::describeBias(const fsdp_rt_matmul_desc &desc,
-                                 cu::Pointer bias) {
-  uint32_t epilogue = lt::epilogueBias;
-  int32_t type = libraryType(static_cast<Dtype>(desc.dtype));
-  const void *pointer = address(bias);
-  struct {
-    int attribute;
-    const void *value;
-    size_t bytes;
-  } const attributes[] = {{lt::operationEpilogue, &epilogue, sizeof(epilogue)},
-                          {lt::operationBias, &pointer, sizeof(pointer)},
-                          {lt::operationBiasType, &type, sizeof(type)}};
-  for (const auto &[attribute, value, bytes] : attributes)
-    if (Status s =
-            api_.check(api_.operationSet(operation_, attribute, value, bytes),
-                       "cublasLtMatmulDescSetAttribute"))
-      return s;
-  key_ += " bias at " + std::to_string(alignmentOf(bias));
-  return Status::ok();
-}
-
-Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
-                             const BatchCalls &calls) {
-  isDouble_ = desc.dtype == FSDP_RT_F64;
-  alpha32_ = static_cast<float>(desc.alpha);
-  alpha64_ = desc.alpha;
-  bool isAdded = hal::addsMatrix(desc);
-  beta32_ = isAdded ? 1.0f : 0.0f;
-  beta64_ = beta32_;
-  int computeType = isDouble_   ? lt::compute64
-                    : desc.tf32 ? lt::computeTF32
-                                : lt::compute32;
-  if (Status s =
-          api_.check(api_.operationCreate(&operation_, computeType,
-                                          isDouble_ ? lt::real64 : lt::real32),
-                     "cublasLtMatmulDescCreate"))
-    return s;
-  struct {
-    int attribute;
-    int value;
-  } const operations[] = {
-      {lt::operationTransA, desc.trans_b ? lt::transposed : lt::plain},
-      {lt::operationTransB, desc.trans_a ? lt::transposed : lt::plain}};
-  for (const auto &[attribute, value] : operations)
-    if (Status s = api_.check(
-            api_.operationSet(operation_, attribute, &value, sizeof(value)),
-            "cublasLtMatmulDescSetAttribute"))
-      return s;
-
-  int type = libraryType(static_cast<Dtype>(desc.dtype));
-  struct {
-    lt::Matrix *matrix;
-    int64_t rows, columns, ld; // as they lie in memory, in rows
-    int64_t stride;
-  } const matrices[] = {
-      {&a_, desc.trans_b ? desc.n : desc.k, desc.trans_b ? desc.k : desc.n,
-       desc.ldb, calls.stride[1]},
-      {&b_, desc.trans_a ? desc.k : desc.m, desc.trans_a ? desc.m : desc.k,
-       desc.lda, calls.stride[0]},
-      {&c_, desc.m, desc.n, desc.ldc, calls.stride[2]}};
-  auto count = static_cast<int32_t>(calls.count);
-  cu::Pointer a = 0, b = 0, c = 0, d = 0;
-  for (const Call &call : calls_) {
-    a |= call.a;
-    b |= call.b;
-    c |= call.c;
-    d |= call.d;
-  }
-  alignment_ = {alignmentOf(a), alignmentOf(b), alignmentOf(c), alignmentOf(d)};
-  key_ = desc.tf32 ? "TF32" : dtypeName(static_cast<Dtype>(desc.dtype));
-  key_ += std::string(" ") + (desc.trans_b ? "t" : "n") +
-          (desc.trans_a ? "t" : "n") + (isAdded ? " added" : "");
-  if (isAdded && alignment_[3] != alignment_[2])
-    key_ += " to " + std::to_string(alignment_[3]);
-  for (size_t i = 0; i < 3; ++i)
-    key_ += ", " + std::to_string(matrices[i].columns) + "x" +
-            std::to_string(matrices[i].rows) + " of " +
-            std::to_string(matrices[i].ld) + " every " +
-            std::to_string(matrices[i].stride) + " at " +
-            std::to_string(alignment_[i]);
-  key_ += ", " + std::to_string(count) + " times";
-  for (const auto &m : matrices) {
-    if (Status s = api_.check(
-            api_.matrixCreate(m.matrix, type, m.columns, m.rows, m.ld),
-            "cublasLtMatrixLayoutCreate"))
-      return s;
-    lt::Error error =
-        api_.matrixSet(*m.matrix, lt::matrixBatchCount, &count, sizeof(count));
-    if (error == lt::success)
-      error = api_.matrixSet(*m.matrix, lt::matrixBatchStride, &m.stride,
-                             sizeof(m.stride));
-    if (Status s = api_.check(error, "cublasLtMatrixLayoutSetAttribute"))
-      return s;
-  }
-  return Status::ok();
-}
-
-Result<lt::Algorithm> CudaProduct::propose(const CudaContext &context,
-                                           uint64_t workspaceBytes) const {
-  // Partial sums in a narrower type would depend on how often a product is
-  // split.
-  uint32_t reductions = lt::reduceInComputeType;
-  auto [alignA, alignB, alignC, alignD] = alignment_;
-  struct {
-    int attribute;
-    const void *value;
-    size_t bytes;
-  } const wishes[] = {
-      {lt::preferWorkspaceBytes, &workspaceBytes, sizeof(workspaceBytes)},
-      {lt::preferReductions, &reductions, sizeof(reductions)},
-      {lt::preferAlignmentA, &alignA, sizeof(alignA)},
-      {lt::preferAlignmentB, &alignB, sizeof(alignB)},
-      {lt::preferAlignmentC, &alignC, sizeof(alignC)},
-      {lt::preferAlignmentD, &alignD, sizeof(alignD)}};
-  lt::Preference preference = nullptr;
-  if (Status s = api_.check(api_.preferenceCreate(&preference),
-                            "cublasLtMatmulPreferenceCreate"))
-    return s;
-  lt::Error error = lt::success;
-  for (const auto &wish : wishes)
-    if (error == lt::success)
-      error = api_.preferenceSet(preference, wish.attribute, wish.value,
-                                 wish.bytes);
-  lt::Heuristic found = {};
-  int count = 0;
-  if (error == lt::success)
-    error = api_.getHeuristic(handle_, operation_, a_, b_, c_, c_, preference,
-                              1, &found, &count);
-  (void)api_.preferenceDestroy(preference);
-  if (Status s = api_.check(error, "cublasLtMatmulAlgoGetHeuristic"))
-    return s;
-  if (count < 1)
-    return Status::failed("expected " + api_.describe() +
-                          " to multiply this in a workspace of " +
-                          std::to_string(workspaceBytes) + " bytes on " +
-                          context.describe() + ", got no algorithm");
-  if (Status s = api_.check(found.state, "cublasLtMatmulAlgoGetHeuristic"))
-    return s;
-  return found.algorithm;
-}
-
-Status CudaProduct::check(const lt::Algorithm &algorithm,
-                          uint64_t workspaceBytes) const {
-  lt::Heuristic result = {};
-  if (Status s = api_.check(api_.algorithmCheck(handle_, operation_, a_, b_, c_,
-                                                c_, &algorithm, &result),
-                            "cublasLtMatmulAlgoCheck"))
-    return s;
-  if (result.workspaceBytes <= workspaceBytes)
-    return api_.check(result.state, "cublasLtMatmulAlgoCheck");
-  return Status::failed("expected a workspace of at most " +
-                        std::to_string(workspaceBytes) + " bytes, got " +
-                        std::to_string(result.workspaceBytes));
-}
-
-Status CudaProduct::enqueue(cu::Stream stream) const {
-  const void *alpha = isDouble_ ? static_cast<const void *>(&alpha64_)
-                                : static_cast<const void *>(&alpha32_);
-  const void *beta = isDouble_ ? static_cast<const void *>(&beta64_)
-                               : static_cast<const void *>(&beta32_);
-  for (const Call &call : calls_) {
-    lt::Error error = api_.matmul(
-        handle_, operation_, alpha, address(call.a), a_, address(call.b), b_,
-        beta, address(call.c), c_, const_cast<void *>(address(call.d)), c_,
-        &algorithm_, const_cast<void *>(address(workspace_)), workspaceBytes_,
-        stream);
-    if (Status s = api_.check(error, "cublasLtMatmul"))
-      return s;
-  }
-  return Status::ok();
-}
-
-//===----------------------------------------------------------------------===//
-// CudaProducts
-//===----------------------------------------------------------------------===//
 
 CudaProducts::~CudaProducts() {
   if (!handle_)
@@ -313,47 +49,116 @@ Status CudaProducts::open() {
   return Status::ok();
 }
 
+/// The whole batch in one call; null where the library has none for it.
+Result<std::unique_ptr<CudaProduct>>
+CudaProducts::prepareByPointers(const fsdp_rt_matmul_desc &desc,
+                                const BatchCalls &calls) {
+  using Made = std::unique_ptr<CudaProduct>;
+  Result<Made> made =
+      CudaProduct::create(*api_, handle_, desc, expandBatch(calls),
+                          arena_.base(), /*byPointers=*/true);
+  // Versions before 13 do not know the attribute, and not every epilogue goes
+  // with it.
+  if (!made.isOk() || !(*made)->propose(context_, 1).isOk())
+    return Made();
+  Result<cu::Pointer> place = pointers_.add((*made)->addresses({}));
+  if (!place.isOk())
+    return place.status();
+  (*made)->calls_ = {(*made)->callByPointers(*place)};
+  return made;
+}
+
 Result<std::unique_ptr<CudaProduct>>
 CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
   if (Status s = open())
     return s;
-  std::unique_ptr<CudaProduct> made(new CudaProduct(*api_));
-  made->handle_ = handle_;
-  cu::Pointer base = arena_.base();
   BatchCalls calls = cutBatch(desc);
-  int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
-  bool hasAddend = (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND) != 0;
-  int64_t added = hasAddend ? desc.addend : desc.c;
-  for (const std::array<int64_t, 3> &start : calls.starts)
-    made->calls_.push_back(
-        {base + desc.b + start[1] * size, base + desc.a + start[0] * size,
-         base + added + start[2] * size, base + desc.c + start[2] * size});
-  if (Status s = made->describe(desc, calls))
-    return s;
-  if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS)
-    if (Status s = made->describeBias(desc, base + cu::Pointer(desc.bias)))
-      return s;
-  made->workspaceBytes_ = static_cast<size_t>(desc.workspace_bytes);
-  if (desc.workspace_bytes != 0)
-    made->workspace_ = base + static_cast<cu::Pointer>(desc.workspace);
+  Result<std::unique_ptr<CudaProduct>> made = std::unique_ptr<CudaProduct>();
+  if (calls.starts.size() > 1)
+    made = prepareByPointers(desc, calls);
+  if (made.isOk() && !*made)
+    made = CudaProduct::create(*api_, handle_, desc, calls, arena_.base(),
+                               /*byPointers=*/false);
+  if (made.isOk() && wanted_ == Algorithms::Fastest)
+    (*made)->key_ += ", fastest of " + std::to_string(maxProposals);
   return made;
 }
 
-Result<lt::Algorithm> CudaProducts::chooseOne(const CudaProduct &product) {
+lt::Algorithm CudaProducts::measure(const CudaProduct &product,
+                                    const std::vector<lt::Algorithm> &proposed,
+                                    ProductTrials &trials) {
+  Result<std::vector<std::optional<double>>> times =
+      trials.measure(product, proposed);
+  if (!times.isOk()) {
+    notes_.push_back("product " + product.key_ +
+                     ": no algorithm was measured, the first one is taken: " +
+                     times.status().message());
+    return proposed.front();
+  }
+  std::optional<size_t> best;
+  for (size_t i = 0; i < times->size(); ++i)
+    if ((*times)[i] && (!best || *(*times)[i] < *(*times)[*best]))
+      best = i;
+  // All fail here as they will in a run, which tells how.
+  if (!best)
+    return proposed.front();
+  ++measured_;
+  chosenTime_ += *(*times)[*best];
+  firstTime_ += times->front().value_or(*(*times)[*best]);
+  return proposed[*best];
+}
+
+std::vector<std::string> CudaProducts::remarks() const {
+  std::vector<std::string> lines;
+  if (cut_ != 0)
+    lines.push_back("products: " + std::to_string(cut_) +
+                    " of extents that are no multiples of 16 bytes, each "
+                    "computed in parts");
+  if (measured_ != 0) {
+    char times[64];
+    std::snprintf(times, sizeof(times), "%.1f us, %.1f by those proposed first",
+                  chosenTime_, firstTime_);
+    lines.push_back("algorithms of products: the fastest of " +
+                    std::to_string(maxProposals) + ", measured for " +
+                    std::to_string(measured_) + " kinds: " + times);
+  }
+  return lines;
+}
+
+Result<lt::Algorithm> CudaProducts::chooseOne(const CudaProduct &product,
+                                              ProductTrials &trials) {
   if (const AlgorithmCache::Choice *known = cache_->find(product.key_)) {
     lt::Algorithm algorithm = {};
     std::copy_n(known->data, 8, algorithm.data);
-    if (product.check(algorithm, product.workspaceBytes_).isOk())
+    if (product.check(algorithm).isOk())
       return algorithm;
   }
-  Result<lt::Algorithm> proposed =
-      product.propose(context_, product.workspaceBytes_);
-  if (proposed.isOk()) {
-    AlgorithmCache::Choice choice = {};
-    std::copy_n(proposed->data, 8, choice.data);
-    cache_->keep(product.key_, choice);
+  bool isMeasured = wanted_ == Algorithms::Fastest;
+  Result<std::vector<lt::Algorithm>> proposed =
+      product.propose(context_, isMeasured ? maxProposals : 1);
+  if (!proposed.isOk())
+    return proposed.status();
+  lt::Algorithm chosen = isMeasured && proposed->size() > 1
+                             ? measure(product, *proposed, trials)
+                             : proposed->front();
+  AlgorithmCache::Choice choice = {};
+  std::copy_n(chosen.data, 8, choice.data);
+  cache_->keep(product.key_, choice);
+  return chosen;
+}
+
+Result<std::vector<lt::Algorithm>>
+CudaProducts::chooseAll(const std::vector<const CudaProduct *> &products) {
+  std::vector<lt::Algorithm> chosen;
+  ProductTrials trials(context_, copies_);
+  for (const CudaProduct *product : products) {
+    Result<lt::Algorithm> one = chooseOne(*product, trials);
+    if (!one.isOk())
+      return one.status().withContext("product " + product->key_);
+    chosen.push_back(*one);
   }
-  return proposed;
+  cache_->write(notes_);
+  return chosen;
 }
 
 Status CudaProducts::shareChoices(std::vector<lt::Algorithm> &chosen) {
@@ -382,20 +187,17 @@ Status CudaProducts::choose(
   std::vector<lt::Algorithm> chosen(fresh.size());
   if (!fresh.empty()) {
     if (world_.rank() == 0) {
-      for (size_t i = 0; i < fresh.size(); ++i) {
-        Result<lt::Algorithm> one = chooseOne(*fresh[i]);
-        if (!one.isOk())
-          return one.status().withContext("product " + fresh[i]->key_);
-        chosen[i] = *one;
-      }
-      cache_->write(notes_);
+      Result<std::vector<lt::Algorithm>> all = chooseAll(fresh);
+      if (!all.isOk())
+        return all.status();
+      chosen = std::move(*all);
     }
     if (Status s = shareChoices(chosen))
       return s;
   }
   for (size_t i = 0; i < fresh.size(); ++i) {
     if (world_.rank() != 0)
-      if (Status s = fresh[i]->check(chosen[i], fresh[i]->workspaceBytes_))
+      if (Status s = fresh[i]->check(chosen[i]))
         return s.withContext("product " + fresh[i]->key_ +
                              ": expected the algorithm of rank 0 to run on " +
                              context_.describe());

@@ -53,7 +53,8 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
     std::memset(made->host_->data(), 0, static_cast<size_t>(layout.state.host));
   made->images_ = std::make_unique<CudaImages>(*made->context_);
   made->products_ =
-      std::make_unique<CudaProducts>(world, *made->context_, *made->device_);
+      std::make_unique<CudaProducts>(world, *made->context_, *made->copies_,
+                                     *made->device_, settings.algorithms);
   made->attentions_ = std::make_unique<CudaAttentions>(
       world, *made->context_, *made->copies_, *made->device_, layout,
       settings.attention);

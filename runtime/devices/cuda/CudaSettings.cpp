@@ -28,6 +28,7 @@ struct Setting {
 };
 const Setting *findSetting(const std::string &name) {
   static const std::vector<Setting> all = {
+      {"algorithms", {"first", "fastest"}, "first or fastest"},
       {"attention", {"own", "cudnn", "auto"}, "own, cudnn or auto"},
       {"channel", {"nccl", "host"}, "nccl or host"},
       {"dependent-launch", {"auto", "off", "on"}, "auto, off or on"},
@@ -48,8 +49,9 @@ bool hasCudaSetting(const std::string &name) {
 Status checkCudaSetting(const std::string &name, const std::string &value) {
   const Setting *setting = findSetting(name);
   if (!setting)
-    return Status::failed("expected a setting of CUDA devices, attention, "
-                          "channel, dependent-launch, graph or reduction");
+    return Status::failed("expected a setting of CUDA devices, algorithms, "
+                          "attention, channel, dependent-launch, graph or "
+                          "reduction");
   for (const char *allowed : setting->values)
     if (value == allowed)
       return Status::ok();
@@ -71,6 +73,9 @@ CudaSettings::read(const std::map<std::string, std::string> &settings) {
       read.dependentLaunch = value == "off"  ? DependentLaunch::Off
                              : value == "on" ? DependentLaunch::On
                                              : DependentLaunch::Auto;
+    else if (name == "algorithms")
+      read.algorithms =
+          value == "fastest" ? Algorithms::Fastest : Algorithms::First;
     else if (name == "attention")
       read.attention = value == "cudnn"  ? AttentionBy::Cudnn
                        : value == "auto" ? AttentionBy::Auto

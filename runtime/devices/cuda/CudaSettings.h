@@ -31,6 +31,14 @@ enum class Exchange : int32_t {
   Host
 };
 
+/// Of products.
+enum class Algorithms : int32_t {
+  /// That the library proposes first.
+  First,
+  /// Of those that it proposes, as measured when a program is loaded.
+  Fastest
+};
+
 /// Programmatic dependent launch: kernels may begin before the one before them
 /// has ended, and wait for it.
 enum class DependentLaunch : int32_t {
@@ -60,6 +68,7 @@ struct CudaSettings {
   Reduction reduction = Reduction::Exact;
   Exchange exchange = Exchange::Nccl;
   DependentLaunch dependentLaunch = DependentLaunch::Auto;
+  Algorithms algorithms = Algorithms::First;
   AttentionBy attention = AttentionBy::Own;
 
   /// Of a device's settings and the environment.

@@ -13,8 +13,7 @@ namespace fsdp::rt {
 
 Result<std::vector<RankVersion>> gatherVersions(World &world,
                                                 const std::string &version) {
-  Result<std::unique_ptr<hal::HostChannel>> channel =
-      world.openChannelOfAll();
+  Result<std::unique_ptr<hal::HostChannel>> channel = world.openChannelOfAll();
   if (!channel.isOk())
     return channel.status();
   RankVersion mine;

@@ -16,6 +16,11 @@
 // that may be used has room for them: other algorithms, and other bits. Each
 // choice takes the next number, and the last one for ever.
 //
+// FSDP_CUBLASLT_FASTEST=N: proposes as many algorithms as are asked for. The
+// first cuts sums into 1 part, the next into 2, and so on; all but the one with
+// N parts take 5 ms longer. FSDP_CUBLASLT_VERSION=12: has no batches whose
+// matrices arrays of addresses name.
+//
 //===----------------------------------------------------------------------===//
 
 #include "EmulatedDriver.h"
@@ -73,7 +78,7 @@ uint64_t hashOf(const Product &product) {
   add(product.operation.biasType);
   for (const Matrix *m : {&product.a, &product.b, &product.c, &product.d})
     for (int64_t value : {int64_t(m->type), m->rows, m->columns, m->ld,
-                          int64_t(m->batch), m->stride})
+                          int64_t(m->batch), m->stride, int64_t(m->mode)})
       add(value);
   return hash;
 }
@@ -107,6 +112,18 @@ uint64_t wantedSplits() {
   return splits;
 }
 
+/// The parts of the algorithm that is not slow; 0: all are equally fast.
+uint64_t fastestSplits() {
+  const char *text = std::getenv("FSDP_CUBLASLT_FASTEST");
+  return text ? std::strtoull(text, nullptr, 10) : 0;
+}
+
+/// FSDP_CUBLASLT_VERSION=12: without batches by pointers.
+bool isOfVersion13() {
+  const char *text = std::getenv("FSDP_CUBLASLT_VERSION");
+  return !text || std::strcmp(text, "12") != 0;
+}
+
 /// For the parts of sums, where there are several.
 uint64_t workspaceFor(const Product &product, uint64_t splits) {
   if (splits <= 1)
@@ -122,8 +139,11 @@ bool isOf(const Choice *choice, const Product &product) {
          choice->splits >= 1;
 }
 
-bool isAligned(uint64_t address, uint32_t bytes) {
-  return address % bytes == 0;
+bool isAligned(const Matrix &matrix, uint32_t bytes) {
+  for (uint64_t address : matrix.addresses)
+    if (address % bytes != 0)
+      return false;
+  return matrix.address % bytes == 0;
 }
 
 } // namespace
@@ -140,7 +160,7 @@ API int cublasLtDestroy(void *handle) {
   delete static_cast<int *>(handle);
   return success;
 }
-API size_t cublasLtGetVersion() { return 130000; }
+API size_t cublasLtGetVersion() { return isOfVersion13() ? 130000 : 120900; }
 API const char *cublasLtGetStatusName(int status) {
   switch (status) {
   case success:
@@ -217,6 +237,8 @@ API int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute,
     return take(matrix.batch, value, bytes);
   if (attribute == 6)
     return take(matrix.stride, value, bytes);
+  if (attribute == 8 && isOfVersion13())
+    return take(matrix.mode, value, bytes);
   return notSupported;
 }
 
@@ -252,19 +274,31 @@ API int cublasLtMatmulAlgoGetHeuristic(void *, void *operation, void *a,
                      *static_cast<Matrix *>(c), *static_cast<Matrix *>(d)};
   if (int status = checkProduct(product))
     return status;
-  *found = {};
-  found->choice.mark = mark;
-  found->choice.shapes = hashOf(product);
   auto &wishes = *static_cast<Preference *>(preference);
-  std::memcpy(found->choice.alignment, wishes.alignment,
-              sizeof(found->choice.alignment));
+  auto propose = [&](uint64_t splits) {
+    Heuristic &proposal = found[(*count)++];
+    proposal = {};
+    proposal.choice.mark = mark;
+    proposal.choice.shapes = hashOf(product);
+    std::memcpy(proposal.choice.alignment, wishes.alignment,
+                sizeof(proposal.choice.alignment));
+    proposal.choice.splits = splits;
+    proposal.choice.workspaceBytes = workspaceFor(product, splits);
+    proposal.workspaceBytes = proposal.choice.workspaceBytes;
+  };
+  auto fits = [&](uint64_t splits) {
+    return splits <= 1 ||
+           workspaceFor(product, splits) <= wishes.workspaceBytes;
+  };
+  if (fastestSplits() > 0) {
+    for (int splits = 1; splits <= wanted && fits(uint64_t(splits)); ++splits)
+      propose(uint64_t(splits));
+    return success;
+  }
   uint64_t splits = wantedSplits();
-  while (splits > 1 && workspaceFor(product, splits) > wishes.workspaceBytes)
+  while (!fits(splits))
     --splits;
-  found->choice.splits = splits;
-  found->choice.workspaceBytes = workspaceFor(product, splits);
-  found->workspaceBytes = found->choice.workspaceBytes;
-  *count = 1;
+  propose(splits);
   return success;
 }
 
@@ -304,17 +338,21 @@ API int cublasLtMatmul(void *handle, void *operation, const void *alpha,
   product.b.address = reinterpret_cast<uint64_t>(b);
   product.c.address = reinterpret_cast<uint64_t>(c);
   product.d.address = reinterpret_cast<uint64_t>(d);
+  for (Matrix *matrix : {&product.a, &product.b, &product.c, &product.d})
+    if (!readAddresses(*matrix))
+      return executionFailed;
   if (!isOf(choice, product))
     return invalidValue;
   if (choice->workspaceBytes > workspaceBytes)
     return notSupported;
   product.splits = int64_t(choice->splits);
+  product.isSlow = fastestSplits() > 0 && fastestSplits() != choice->splits;
   product.workspace = reinterpret_cast<uint64_t>(workspace);
   product.workspaceBytes = choice->workspaceBytes;
-  if (!isAligned(product.a.address, choice->alignment[0]) ||
-      !isAligned(product.b.address, choice->alignment[1]) ||
-      !isAligned(product.c.address, choice->alignment[2]) ||
-      !isAligned(product.d.address, choice->alignment[3]))
+  if (!isAligned(product.a, choice->alignment[0]) ||
+      !isAligned(product.b, choice->alignment[1]) ||
+      !isAligned(product.c, choice->alignment[2]) ||
+      !isAligned(product.d, choice->alignment[3]))
     return notSupported;
   product.alpha = readScale(product.operation, alpha);
   product.beta = readScale(product.operation, beta);

@@ -10,8 +10,10 @@
 #include "EmulatedDriver.h"
 #include "core/Reduce.h"
 
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fsdp::test::lt {
@@ -129,16 +131,24 @@ void multiply(const Product &product, const char *a, const char *b,
   }
 }
 
+uint64_t addressOf(const Matrix &matrix, int64_t index) {
+  if (matrix.mode != 0)
+    return matrix.addresses[size_t(index)];
+  return matrix.address +
+         uint64_t(index * matrix.stride) * sizeOfType(matrix.type);
+}
+
 const char *hostOf(const Matrix &matrix, int64_t index) {
-  int64_t size = int64_t(sizeOfType(matrix.type));
-  return static_cast<const char *>(EmulatedDriver::get()->hostPointer(
-      matrix.address + uint64_t(index * matrix.stride * size),
-      size_t(extentOf(matrix) * size)));
+  size_t bytes = size_t(extentOf(matrix)) * sizeOfType(matrix.type);
+  return static_cast<const char *>(
+      EmulatedDriver::get()->hostPointer(addressOf(matrix, index), bytes));
 }
 
 /// 1: it is done. -1: it cannot be.
 int run(void *data) {
   auto *product = static_cast<const Product *>(data);
+  if (product->isSlow)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   for (int64_t i = 0; i < product->d.batch; ++i) {
     const char *a = hostOf(product->a, i), *b = hostOf(product->b, i),
                *c = hostOf(product->c, i), *d = hostOf(product->d, i);
@@ -163,11 +173,13 @@ void addRanges(const Matrix &matrix, bool isWrite,
                std::vector<FsdpEmulatorRange> &ranges) {
   uint64_t size = sizeOfType(matrix.type);
   bool isDense = matrix.ld == matrix.rows;
-  int64_t batch = matrix.stride == 0 ? 1 : matrix.batch;
+  int64_t batch = matrix.stride == 0 && matrix.mode == 0 ? 1 : matrix.batch;
+  if (matrix.mode != 0)
+    ranges.push_back({matrix.address, size_t(batch) * sizeof(uint64_t), false});
   for (int64_t i = 0; i < batch; ++i)
     for (int64_t c = 0; c < (isDense ? 1 : matrix.columns); ++c)
       ranges.push_back(
-          {matrix.address + uint64_t(i * matrix.stride + c * matrix.ld) * size,
+          {addressOf(matrix, i) + uint64_t(c * matrix.ld) * size,
            size_t(matrix.rows * (isDense ? matrix.columns : 1)) * size,
            isWrite});
 }
@@ -185,6 +197,17 @@ size_t sizeOfType(int type) {
     return 2;
   }
   return 0;
+}
+
+bool readAddresses(Matrix &matrix) {
+  if (matrix.mode == 0)
+    return true;
+  auto *found =
+      static_cast<const uint64_t *>(EmulatedDriver::get()->hostPointer(
+          matrix.address, size_t(matrix.batch) * sizeof(uint64_t)));
+  if (found)
+    matrix.addresses.assign(found, found + matrix.batch);
+  return found != nullptr;
 }
 
 int checkProduct(const Product &product) {
@@ -217,8 +240,10 @@ int checkProduct(const Product &product) {
       product.c.columns != product.d.columns)
     return invalidValue;
   for (const Matrix *matrix : {&product.a, &product.b, &product.c})
-    if (matrix->batch != product.d.batch)
+    if (matrix->batch != product.d.batch || matrix->mode != product.d.mode)
       return invalidValue;
+  if (product.d.mode != 0)
+    return operation.epilogue == noEpilogue ? success : notSupported;
   // Results of a batch must not overlap.
   if (product.d.batch > 1 && product.d.stride == 0)
     return invalidValue;

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace fsdp::test::lt {
 
@@ -31,7 +32,10 @@ struct Matrix {
   int64_t rows = 0, columns = 0, ld = 0;
   int32_t batch = 1;
   int64_t stride = 0;
+  /// 1: `address` is that of an array of addresses.
+  uint32_t mode = 0;
   uint64_t address = 0;
+  std::vector<uint64_t> addresses;
 };
 
 /// D = alpha op(A) op(B) + beta C (+ bias).
@@ -42,6 +46,8 @@ struct Product {
   /// Parts of its sums, each added up by itself, in memory of the device where
   /// there are several.
   int64_t splits = 1;
+  /// Whether it takes 5 ms longer.
+  bool isSlow = false;
   uint64_t workspace = 0;
   size_t workspaceBytes = 0;
 };
@@ -53,6 +59,10 @@ size_t sizeOfType(int type);
 int checkProduct(const Product &product);
 
 double readScale(const Operation &operation, const void *value);
+
+/// Of a batch by pointers, its addresses as they lie in memory now. False: they
+/// do not.
+bool readAddresses(Matrix &matrix);
 
 /// Puts a product that checkProduct() accepts on a stream.
 int enqueue(const Product &product, void *stream);

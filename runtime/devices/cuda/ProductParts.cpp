@@ -1,0 +1,119 @@
+//===- ProductParts.cpp - Products in extents that are fast ---------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/ProductParts.h"
+
+#include "core/Dtype.h"
+#include "hal/ComputeRules.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace fsdp::rt {
+
+namespace {
+
+constexpr int64_t vectorBytes = 16;
+
+/// Elements of one extent: [begin, end).
+struct Range {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+bool usesTensorCores(const fsdp_rt_matmul_desc &desc) {
+  switch (static_cast<Dtype>(desc.dtype)) {
+  case FSDP_RT_BF16:
+  case FSDP_RT_F16:
+    return true;
+  case FSDP_RT_F32:
+    return desc.tf32 != 0;
+  default:
+    return false;
+  }
+}
+
+/// Whether each row of each matrix begins at a multiple of 16 bytes of the
+/// arena, which itself does.
+bool hasAlignedRows(const fsdp_rt_matmul_desc &desc, int64_t size) {
+  auto isAligned = [](int64_t bytes) { return bytes % vectorBytes == 0; };
+  bool isAll = isAligned(desc.a) && isAligned(desc.b) && isAligned(desc.c) &&
+               isAligned(desc.lda * size) && isAligned(desc.ldb * size) &&
+               isAligned(desc.ldc * size);
+  if (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND)
+    isAll &= isAligned(desc.addend);
+  for (int d = 0; d < 4; ++d)
+    if (desc.batch[d] > 1)
+      isAll &= isAligned(desc.a_stride[d] * size) &&
+               isAligned(desc.b_stride[d] * size) &&
+               isAligned(desc.c_stride[d] * size);
+  return isAll;
+}
+
+/// @extent in one range, or in the largest multiple of @vector and the rest.
+std::vector<Range> cut(int64_t extent, int64_t vector, bool wanted) {
+  int64_t border = extent / vector * vector;
+  if (!wanted || border == 0 || border == extent)
+    return {{0, extent}};
+  return {{0, border}, {border, extent}};
+}
+
+fsdp_rt_matmul_desc getPart(const fsdp_rt_matmul_desc &desc, Range m, Range n,
+                            Range k, int64_t size) {
+  fsdp_rt_matmul_desc part = desc;
+  part.m = m.size();
+  part.n = n.size();
+  part.k = k.size();
+  part.a += size * (desc.trans_a ? k.begin * desc.lda + m.begin
+                                 : m.begin * desc.lda + k.begin);
+  part.b += size * (desc.trans_b ? n.begin * desc.ldb + k.begin
+                                 : k.begin * desc.ldb + n.begin);
+  int64_t inC = size * (m.begin * desc.ldc + n.begin);
+  part.c += inC;
+  if (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND)
+    part.addend += inC;
+  if (desc.epilogue & FSDP_RT_EPILOGUE_BIAS)
+    part.bias += size * n.begin;
+  return part;
+}
+
+} // namespace
+
+std::vector<fsdp_rt_matmul_desc> cutExtents(const fsdp_rt_matmul_desc &desc,
+                                            int64_t minFlops) {
+  int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+  if (!usesTensorCores(desc) || hal::matmulFlops(desc) < minFlops ||
+      !hasAlignedRows(desc, size))
+    return {desc};
+  int64_t vector = vectorBytes / size;
+  // What is added to the rest's sum would be rounded with it.
+  bool mayCutK =
+      desc.dtype == FSDP_RT_F32 || (desc.epilogue == 0 && !desc.accumulate);
+  // Neighbours in memory: of A along m where it is transposed, else along k; of
+  // B along k where it is, else along n; of C along n.
+  bool wantsK = !desc.trans_a || desc.trans_b;
+  std::vector<Range> ms = cut(desc.m, vector, desc.trans_a),
+                     ns = cut(desc.n, vector, true),
+                     ks = cut(desc.k, vector, wantsK && mayCutK);
+  std::vector<fsdp_rt_matmul_desc> parts;
+  for (Range m : ms)
+    for (Range n : ns) {
+      // The rest of k first: in a narrow type its sum is rounded while it is
+      // small.
+      for (size_t i = ks.size(); i-- > 0;) {
+        fsdp_rt_matmul_desc part = getPart(desc, m, n, ks[i], size);
+        if (i + 1 < ks.size()) {
+          part.accumulate = 1;
+          part.epilogue = 0;
+        }
+        parts.push_back(part);
+      }
+    }
+  return parts;
+}
+
+} // namespace fsdp::rt

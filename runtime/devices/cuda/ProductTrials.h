@@ -1,0 +1,49 @@
+//===- ProductTrials.h - Which algorithm is fastest -------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_DEVICES_CUDA_PRODUCTTRIALS_H
+#define FSDP_RT_DEVICES_CUDA_PRODUCTTRIALS_H
+
+#include "devices/cuda/CudaProducts.h"
+
+namespace fsdp::rt {
+
+/// Times of algorithms, by running each on the device, in memory beside the
+/// arena: operands, result and workspace of one call, which it has until it is
+/// destroyed.
+class ProductTrials {
+public:
+  /// Runs of each algorithm between two events, and how often that is repeated;
+  /// the shortest counts. Before, it runs once.
+  static constexpr int runs = 5, rounds = 2;
+
+  /// Both must outlive it.
+  ProductTrials(const CudaContext &context, CudaCopies &copies)
+      : context_(context), copies_(copies) {}
+
+  /// The microseconds that one call of @product takes by each algorithm; none
+  /// by one that cannot run. Fails where the device has no memory for it.
+  Result<std::vector<std::optional<double>>>
+  measure(const CudaProduct &product,
+          const std::vector<lt::Algorithm> &algorithms);
+
+private:
+  Status open();
+  Result<CudaProduct::Call> place(const CudaProduct &product);
+  Result<double> time(const CudaProduct &product, const CudaProduct::Call &call,
+                      const lt::Algorithm &algorithm);
+
+  const CudaContext &context_;
+  CudaCopies &copies_;
+  std::optional<CudaStream> stream_;
+  std::optional<CudaEvent> begin_, end_;
+  std::unique_ptr<DeviceArena> memory_;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_DEVICES_CUDA_PRODUCTTRIALS_H
