@@ -88,6 +88,17 @@ class CudnnAttention(unittest.TestCase):
         self.assertIn("note: attention: 4 of 4 by cuDNN 9.19.0\n", outcome.stdout)
         self.assertLessEqual(abs(got[0] - want[0]), TOLERANCE * want[0])
 
+    def test_statistics_on_their_way(self):
+        """Computed again, and kept on the host between forward and backward."""
+        _, _, want = self.run_program(self.gpt2, steps=2)
+        for option, count in (("--recompute", 3), ("--offload", 2)):
+            with self.subTest(option=option), tempfile.TemporaryDirectory() as folder:
+                program = Program(folder, "gpt2-head64-bf16", "--mesh", "shard=1", "--cluster", "h100-sxm", option, "full")
+                outcome, _, got = self.run_program(program, "--attention", "cudnn", steps=2)
+                self.assertIn(f"note: attention: {count} of {count} by cuDNN 9.19.0\n", outcome.stdout)
+                for a, b in zip(got, want):
+                    self.assertLessEqual(abs(a - b), TOLERANCE * abs(b))
+
     def test_recorded_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             profile = pathlib.Path(folder, "profile.json")
