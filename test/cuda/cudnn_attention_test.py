@@ -201,6 +201,12 @@ class CudnnAttention(unittest.TestCase):
         self.assertEqual(saved, ours)
         self.assertIn(f"does not take 2 of {GPT2}: backward: ", outcome.stdout)
         self.assertIn("cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY", outcome.stdout)
+        outcome, saved, _ = self.run_program(self.gpt2, "--attention", "auto", FSDP_CUDNN_FAIL="1")
+        self.assertEqual(saved, ours)
+        failure = "cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED (as the environment says)"
+        self.assertIn(f"does not take 2 of {GPT2}: forward: {failure}\n", outcome.stdout)
+        outcome, _, _ = self.run_program(self.gpt2, "--attention", "cudnn", fails=True, FSDP_CUDNN_FAIL="1")
+        self.assertRegex(outcome.stderr, r"error: .*attention 'k[0-9]+_attention'.*" + re.escape(failure))
         for call in ("cuEventElapsedTime", "cuEventSynchronize"):
             outcome, _, _ = self.run_program(self.gpt2, "--attention", "auto", fails=True, FSDP_EMULATOR_FAULT=call + ":1:1")
             self.assertRegex(outcome.stderr, f"error: .*attention of {GPT2}: {call}: CUDA_ERROR_INVALID_VALUE")

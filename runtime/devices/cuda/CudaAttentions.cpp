@@ -273,12 +273,38 @@ Status CudaAttentions::agree(Program &program) {
 // What is faster
 //===----------------------------------------------------------------------===//
 
-/// Times our kernels and the library's of each call of the kind, or has their
-/// times from an earlier run.
+/// Nanoseconds of a call by our kernels and by the library.
+Status CudaAttentions::time(const Call &call, const IssueAttention &own,
+                            Times &times) {
+  Result<CudaStream> stream = CudaStream::create(context_);
+  if (!stream.isOk())
+    return stream.status();
+  if (Status s =
+          fillOperands(context_, arena_.base(), *call.desc, call.isBackward,
+                       layout_.state.device, stream->get()))
+    return s;
+  Result<int64_t> ours = timeAttention(context_, own, stream->get());
+  if (!ours.isOk())
+    return ours.status();
+  times.own = *ours;
+  Result<std::unique_ptr<CudaAttention>> bound = bind(call);
+  Status status = bound.status();
+  if (status.isOk()) {
+    Result<int64_t> theirs = timeAttention(
+        context_, [&](cu::Stream on) { return (*bound)->enqueue(on); },
+        stream->get());
+    status = theirs.status();
+    times.cudnn = theirs.isOk() ? *theirs : 0;
+  }
+  // What the library cannot do is ours; a device that fails says so again.
+  times.why = status.isOk() ? "" : status.message();
+  return Status::ok();
+}
+
+/// Times each call of the kind, or has its times from an earlier run.
 Status CudaAttentions::measure(Program &program, Kind &kind,
                                const OwnAttention &own) {
-  std::optional<CudaStream> stream;
-  kind.own = kind.cudnn = 0;
+  Times all;
   for (const Call &call : program.calls) {
     if (&program.kinds[call.kind] != &kind)
       continue;
@@ -288,42 +314,29 @@ Status CudaAttentions::measure(Program &program, Kind &kind,
     uint64_t digest = plans_.at(call.key).plan->digest();
     std::string key = call.key + ", by " + code->shape;
     const AlgorithmCache::Choice *known = cache_->find(key);
-    if (!known || known->data[0] != digest) {
-      int64_t state = layout_.state.device;
-      if (!writesBehind(*call.desc, call.isBackward, state)) {
-        program.refuse(call, "it is not timed, since it writes to what "
-                             "outlives a run");
-        return Status::ok();
-      }
-      if (!stream) {
-        Result<CudaStream> made = CudaStream::create(context_);
-        if (!made.isOk())
-          return made.status();
-        stream.emplace(std::move(*made));
-      }
-      if (Status s = fillOperands(context_, arena_.base(), *call.desc,
-                                  call.isBackward, state, stream->get()))
+    Times times;
+    if (known && known->data[0] == digest) {
+      times.own = static_cast<int64_t>(known->data[1]);
+      times.cudnn = static_cast<int64_t>(known->data[2]);
+    } else if (writesBehind(*call.desc, call.isBackward,
+                            layout_.state.device)) {
+      if (Status s = time(call, code->issue, times))
         return s;
-      Result<std::unique_ptr<CudaAttention>> bound = bind(call);
-      if (!bound.isOk())
-        return bound.status();
-      Result<int64_t> ours =
-          timeAttention(context_, code->issue, stream->get());
-      if (!ours.isOk())
-        return ours.status();
-      Result<int64_t> theirs = timeAttention(
-          context_, [&](cu::Stream on) { return (*bound)->enqueue(on); },
-          stream->get());
-      if (!theirs.isOk())
-        return theirs.status();
-      cache_->keep(key, {{digest, static_cast<uint64_t>(*ours),
-                          static_cast<uint64_t>(*theirs)}});
-      known = cache_->find(key);
+      if (times.why.empty())
+        cache_->keep(key, {{digest, static_cast<uint64_t>(times.own),
+                            static_cast<uint64_t>(times.cudnn)}});
+    } else {
+      times.why = "it is not timed, since it writes to what outlives a run";
     }
-    kind.own += static_cast<int64_t>(known->data[1]);
-    kind.cudnn += static_cast<int64_t>(known->data[2]);
+    if (!times.why.empty()) {
+      program.refuse(call, times.why);
+      return Status::ok();
+    }
+    all.own += times.own;
+    all.cudnn += times.cudnn;
   }
-  kind.isByCudnn = kind.cudnn < kind.own;
+  kind.times = all;
+  kind.isByCudnn = all.cudnn < all.own;
   return Status::ok();
 }
 
@@ -427,8 +440,8 @@ void CudaAttentions::remember(const Program &program) {
       count(refused_, kind.name + ": " + kind.why, kind.calls);
     else if (by_ == AttentionBy::Auto)
       count(told_,
-            kind.name + ": " + milliseconds(kind.cudnn) + " by cuDNN, " +
-                milliseconds(kind.own) + " by our kernels",
+            kind.name + ": " + milliseconds(kind.times.cudnn) + " by cuDNN, " +
+                milliseconds(kind.times.own) + " by our kernels",
             kind.calls);
   }
 }

@@ -95,14 +95,19 @@ private:
     std::optional<CudnnAttention> view;
     std::string key;
   };
+  /// Nanoseconds; or why the library does not run.
+  struct Times {
+    int64_t own = 0, cudnn = 0;
+    std::string why;
+  };
   struct Kind {
     std::string name;
     int64_t calls = 0;
     /// Why cuDNN does not compute them; empty: it can.
     std::string why;
     bool isByCudnn = false;
-    /// Where both were timed: nanoseconds of all calls.
-    int64_t own = 0, cudnn = 0;
+    /// Where both were timed: of all calls.
+    Times times;
   };
   struct Program {
     std::vector<Call> calls;
@@ -126,6 +131,7 @@ private:
   void returnWorkspace(const Program &program);
   Status agree(Program &program);
   Status decide(Program &program, const OwnAttention &own);
+  Status time(const Call &call, const IssueAttention &own, Times &times);
   Status measure(Program &program, Kind &kind, const OwnAttention &own);
   Status share(void *data, size_t bytes);
   Result<std::unique_ptr<CudaAttention>> bind(const Call &call) const;

@@ -19,6 +19,7 @@
 //   FSDP_CUDNN_WORKSPACE    bytes that each plan wants; else what backward
 //                           passes need for their scores' gradients
 //   FSDP_CUDNN_SLOW         milliseconds that each execution takes longer
+//   FSDP_CUDNN_FAIL         nothing is executed
 //
 //===----------------------------------------------------------------------===//
 
@@ -348,6 +349,8 @@ API int cudnnBackendExecute(void *handle, void *plan, void *pack) {
     return fail(badParam, "a descriptor of another kind");
   if (!planned.isFinal || !packed.isFinal)
     return fail(notFinalized, "a descriptor that is not finalized");
+  if (variable("FSDP_CUDNN_FAIL"))
+    return fail(executionFailed, "as the environment says");
   auto execution = std::make_unique<Execution>();
   execution->graph = planned.graph;
   execution->isReversed = planned.knob % 2 == 0;
