@@ -63,6 +63,20 @@ struct AttentionDescriptor {
     takeStats();
   }
 
+  /// The same, but q and k, and their gradients, lie [batch, head, row,
+  /// feature], as rotary embeddings leave them.
+  void layOutRotated() {
+    layOutSeparately();
+    for (int tensor : {0, 1, 5, 6}) {
+      bool isOfKeys = tensor == 1 || tensor == 6;
+      int64_t rows = isOfKeys ? keys : queries;
+      int64_t *fields = tensors.data() + tensor * 8;
+      fields[4] = (isOfKeys ? 1 : group()) * rows * head;
+      fields[5] = isOfKeys ? 0 : rows * head;
+      fields[6] = head;
+    }
+  }
+
   fsdp_rt_attention_desc get(bool backward) const {
     fsdp_rt_attention_desc desc = {};
     desc.name = name.c_str();

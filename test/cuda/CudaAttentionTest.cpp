@@ -216,6 +216,17 @@ TEST(CudaAttention, HeadsThatShareKeys) {
   check(attention);
 }
 
+TEST(CudaAttention, RotatedQueriesAndKeys) {
+  AttentionDescriptor attention;
+  attention.batch = 2;
+  attention.heads = 4;
+  attention.keyHeads = 2;
+  attention.queries = attention.keys = 24;
+  attention.head = 16;
+  attention.layOutRotated();
+  check(attention);
+}
+
 TEST(CudaAttention, F16) {
   AttentionDescriptor attention;
   attention.dtype = FSDP_RT_F16;

@@ -128,6 +128,18 @@ TEST_F(CudnnLibrary, HeadsThatShareKeys) {
     }
 }
 
+TEST_F(CudnnLibrary, RotatedQueriesAndKeys) {
+  AttentionDescriptor llama;
+  llama.name = "rotated";
+  llama.batch = 4;
+  llama.heads = 4;
+  llama.keyHeads = 2;
+  llama.queries = llama.keys = 1024;
+  llama.head = 8;
+  llama.layOutRotated();
+  expectBoth(llama);
+}
+
 TEST_F(CudnnLibrary, Sizes) {
   AttentionDescriptor sizes;
   sizes.batch = 2;
