@@ -15,10 +15,10 @@ import sys
 
 from libraries import load
 
-# Rows and columns of tiles, which shared memory has room for; heads over 64 have half as many registers left backward.
-TILES = {"forward": ((16, 32), (32, 32), (32, 64), (64, 32), (64, 64), (128, 32), (128, 64)),
-         "dq": ((16, 32), (32, 32), (64, 16), (64, 32), (64, 64), (128, 32)),
-         "dkdv": ((16, 32), (32, 32), (64, 16), (64, 32), (64, 64), (128, 32))}
+# Rows, columns and stages of tiles, which shared memory has room for; heads over 64 have half as many registers left backward.
+TILES = {"forward": ((16, 32, 2), (32, 32, 2), (32, 64, 2), (64, 32, 2), (64, 64, 2), (64, 64, 1), (128, 32, 2), (128, 64, 2)),
+         "dq": ((16, 32, 2), (32, 32, 2), (64, 16, 2), (64, 32, 2), (64, 32, 1), (64, 64, 2), (128, 32, 2)),
+         "dkdv": ((16, 32, 2), (32, 32, 2), (64, 16, 2), (64, 32, 2), (64, 32, 1), (64, 64, 2), (128, 32, 2))}
 THREADS = {"rows": (64, 128, 256, 512), "columns": (64, 128, 512)}
 # A candidate has to be faster by so much than the compiler's choice.
 GAIN = 1.02
@@ -45,7 +45,7 @@ def candidates(folder, head):
             tables.append(chosen)
     for number, chosen in enumerate(tables):
         attention = [{"head_size": int(head), "dtype": "bf16", "direction": key, "rows": chosen[key][0],
-                      "columns": chosen[key][1]} for key in TILES if key in chosen]
+                      "columns": chosen[key][1], "stages": chosen[key][2]} for key in TILES if key in chosen]
         reductions = [{"kind": key, "threads": chosen[key]} for key in THREADS if key in chosen]
         write(pathlib.Path(folder) / f"{number}.json", make_table("any", "8.0", attention, reductions))
 
@@ -102,7 +102,7 @@ def table(tables, profiles, path):
         print(folder.name)
         default = runs.pop(0)[1]
         for direction, measured in (("forward", "forward"), ("dq", "backward"), ("dkdv", "backward")):
-            rows = [((row["rows"], row["columns"]), times) for given, times in runs.values() for row in given["attention"]
+            rows = [((row["rows"], row["columns"], row["stages"]), times) for given, times in runs.values() for row in given["attention"]
                     if row["direction"] == direction]
             heads = {row["head_size"] for given, _ in runs.values() for row in given["attention"]}
             if best := pick(rows, direction, measured, default):
@@ -116,8 +116,8 @@ def table(tables, profiles, path):
     device, capability = describe_card()
     write(pathlib.Path(path), make_table(
         device, capability,
-        [{"head_size": head, "dtype": "bf16", "direction": direction, "rows": rows, "columns": columns}
-         for (head, direction), (rows, columns) in attention.items()],
+        [{"head_size": head, "dtype": "bf16", "direction": direction, "rows": rows, "columns": columns, "stages": stages}
+         for (head, direction), (rows, columns, stages) in attention.items()],
         [{"kind": kind, "threads": count} for kind, count in threads.items()]))
     print(f"{path}: {len(attention)} rows of attentions and {len(threads)} of reductions, for {device}")
 

@@ -97,6 +97,8 @@ static Multiprocessors readMultiprocessors(JsonObject object) {
 static void readDevice(JsonObject object, Cluster &cluster) {
   Device &device = cluster.device;
   device.name = object.string("name");
+  if (object.has("driver_name"))
+    device.driverName = object.string("driver_name");
   device.memoryBytes = int64_t(object.number("memory_gib", kMemory) * kGiB);
   device.reservedBytes =
       int64_t(object.number("reserved_gib", {0, false, kMemory.most}) * kGiB);

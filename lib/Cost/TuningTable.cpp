@@ -19,6 +19,7 @@ using namespace mlir::fsdp;
 
 /// A warp has 16 rows, and each of its 32 threads copies whole columns.
 static constexpr int64_t kLeastRows = 16, kMostRows = 128;
+static constexpr int64_t kMostStages = 2;
 static constexpr int64_t kLeastThreads = 32, kMostThreads = 1024;
 
 /// A power of two within [least, most].
@@ -39,6 +40,8 @@ static TuningTable::Attention readAttention(JsonObject row) {
   read.direction = row.oneOf("direction", kAttentionDirections);
   read.rows = readPower(row, "rows", kLeastRows, kMostRows);
   read.columns = readPower(row, "columns", kLeastRows, kMostRows);
+  read.stages =
+      row.has("stages") ? row.integer("stages", 1, kMostStages) : kMostStages;
   row.finish();
   if (row.getFile().hasError())
     return read;

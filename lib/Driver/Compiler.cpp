@@ -307,12 +307,14 @@ llvm::Error Compiler::checkTuning() const {
     return table.takeError();
   if (!schedule)
     return llvm::Error::success();
-  const std::string &device = schedule->getCluster().device.name;
-  if (table->device == device)
+  const Device &device = schedule->getCluster().device;
+  if (device.isCalled(table->device))
     return llvm::Error::success();
+  std::string alias =
+      device.driverName.empty() ? "" : " (" + device.driverName + ")";
   return llvm::createStringError(
-      "--tuning: expected a table of the cluster's device, " + device +
-      ", got one of " + table->device);
+      "--tuning: expected a table of the cluster's device, " + device.name +
+      alias + ", got one of " + table->device);
 }
 
 llvm::Error Compiler::createTargets() {

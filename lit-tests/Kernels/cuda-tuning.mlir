@@ -9,7 +9,7 @@ fsdp.program @step(%q: tensor<2x160x64xbf16>) {
 }
 
 func.func private @tiles(%q: tensor<2x160x64xbf16>, %out: tensor<2x160x64xbf16>) -> tensor<2x160x64xbf16>
-    attributes {fsdp.tuning = {forward = array<i64: 32, 16>}} {
+    attributes {fsdp.tuning = {forward = array<i64: 32, 16, 2>}} {
   %o, %s = fsdp.attention <batch = [2], queries = 160, keys = 160, head = 64, value = 64>
       q(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
       k(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>) v(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
@@ -32,7 +32,7 @@ fsdp.program @step(%q: tensor<2x160x64xbf16>) {
 }
 
 func.func private @others(%q: tensor<2x160x64xbf16>, %out: tensor<2x160x64xbf16>) -> tensor<2x160x64xbf16>
-    attributes {fsdp.tuning = {dq = array<i64: 16, 16>, dkdv = array<i64: 48, 16>, rows = 64}} {
+    attributes {fsdp.tuning = {dq = array<i64: 16, 16, 2>, dkdv = array<i64: 48, 16, 2>, rows = 64}} {
   %o, %s = fsdp.attention <batch = [2], queries = 160, keys = 160, head = 64, value = 64>
       q(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
       k(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>) v(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
@@ -53,7 +53,28 @@ fsdp.program @step(%q: tensor<2x160x64xbf16>) {
 
 // expected-error@below {{@odd, fsdp.tuning: expected rows of a power of two from 16 to 128 and columns of one from 16 to twice the rows, got 48 and 16}}
 func.func private @odd(%q: tensor<2x160x64xbf16>, %out: tensor<2x160x64xbf16>) -> tensor<2x160x64xbf16>
-    attributes {fsdp.tuning = {forward = array<i64: 48, 16>}} {
+    attributes {fsdp.tuning = {forward = array<i64: 48, 16, 2>}} {
+  %o, %s = fsdp.attention <batch = [2], queries = 160, keys = 160, head = 64, value = 64>
+      q(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
+      k(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>) v(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
+      captured() [] scale 0.125 {
+  ^bb0(%score: f32, %b0: index, %query: index, %key: index):
+    fsdp.yield %score : f32
+  } out(<0, [10240, 64, 1]>) : tensor<2x160x64xbf16>, tensor<640xf32>
+  %0 = bufferization.materialize_in_destination %o in %out : (tensor<2x160x64xbf16>, tensor<2x160x64xbf16>) -> tensor<2x160x64xbf16>
+  return %0 : tensor<2x160x64xbf16>
+}
+
+// -----
+
+fsdp.program @step(%q: tensor<2x160x64xbf16>) {
+  %0 = fsdp.launch @deep(%q) : (tensor<2x160x64xbf16>) -> tensor<2x160x64xbf16>
+  fsdp.return
+}
+
+// expected-error@below {{@deep, fsdp.tuning: expected 1 or 2 stages, got 3}}
+func.func private @deep(%q: tensor<2x160x64xbf16>, %out: tensor<2x160x64xbf16>) -> tensor<2x160x64xbf16>
+    attributes {fsdp.tuning = {forward = array<i64: 16, 16, 3>}} {
   %o, %s = fsdp.attention <batch = [2], queries = 160, keys = 160, head = 64, value = 64>
       q(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
       k(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>) v(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
@@ -74,7 +95,7 @@ fsdp.program @step(%q: tensor<2x160x64xbf16>) {
 
 // expected-error@below {{@wide, fsdp.tuning: expected rows of a power of two from 16 to 128 and columns of one from 16 to twice the rows, got 16 and 64}}
 func.func private @wide(%q: tensor<2x160x64xbf16>, %out: tensor<2x160x64xbf16>) -> tensor<2x160x64xbf16>
-    attributes {fsdp.tuning = {forward = array<i64: 16, 64>}} {
+    attributes {fsdp.tuning = {forward = array<i64: 16, 64, 2>}} {
   %o, %s = fsdp.attention <batch = [2], queries = 160, keys = 160, head = 64, value = 64>
       q(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
       k(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>) v(%q <0, [10240, 64, 1]> : tensor<2x160x64xbf16>)
@@ -95,7 +116,7 @@ fsdp.program @step(%q: tensor<2x160x128xbf16>) {
 
 // expected-error@below {{@large, fsdp.tuning: expected at most 101376 bytes of shared memory, which all cards have, got 104448 for tiles of 128 rows and 128 columns}}
 func.func private @large(%q: tensor<2x160x128xbf16>, %out: tensor<2x160x128xbf16>) -> tensor<2x160x128xbf16>
-    attributes {fsdp.tuning = {forward = array<i64: 128, 128>}} {
+    attributes {fsdp.tuning = {forward = array<i64: 128, 128, 2>}} {
   %o, %s = fsdp.attention <batch = [2], queries = 160, keys = 160, head = 128, value = 128>
       q(%q <0, [20480, 128, 1]> : tensor<2x160x128xbf16>)
       k(%q <0, [20480, 128, 1]> : tensor<2x160x128xbf16>) v(%q <0, [20480, 128, 1]> : tensor<2x160x128xbf16>)
@@ -180,7 +201,7 @@ func.func private @uneven(%x: tensor<64x4096xf32>, %out: tensor<64xf32>) -> tens
 
 // -----
 
-// expected-error@below {{expected fsdp.tuning with rows and columns of tiles (forward, dq, dkdv: array<i64>) and numbers of threads (rows, columns), got {forward = 16 : i64}}}
+// expected-error@below {{expected fsdp.tuning with rows, columns and stages of tiles (forward, dq, dkdv: array<i64>) and numbers of threads (rows, columns), got {forward = 16 : i64}}}
 func.func private @malformed() attributes {fsdp.tuning = {forward = 16 : i64}} {
   return
 }

@@ -40,8 +40,9 @@ static void addTiles(Attention attention, const TuningTable &table,
   for (unsigned direction : directions)
     if (const TuningTable::Attention *row =
             table.find(attention.getShape().getHead(), *dtype, direction))
-      tuning.set(kAttentionDirections[direction],
-                 builder.getDenseI64ArrayAttr({row->rows, row->columns}));
+      tuning.set(
+          kAttentionDirections[direction],
+          builder.getDenseI64ArrayAttr({row->rows, row->columns, row->stages}));
 }
 
 static DictionaryAttr findTuning(func::FuncOp kernel,

@@ -108,6 +108,19 @@ TEST_F(LaunchCosts, loopsThatThreadsShareRunOnceForAll) {
     })")
                 .loaded,
             128 * (1 + 2 + 3 + 4 + 5 + 6 + 7 + 8) * 4);
+  // What all iterations but the last do, whatever their number: blocks have 8,
+  // 7, 6, ..
+  EXPECT_EQ(count(R"(
+    %c1024 = arith.constant 1024 : index
+    scf.for %p = %base to %c1024 step %c128 {
+      %next = arith.addi %p, %c128 : index
+      %follows = arith.cmpi ult, %next, %c1024 : index
+      scf.if %follows {
+        %v = memref.load %x[%next] : memref<1024xf32>
+      }
+    })")
+                .loaded,
+            128 * (7 + 6 + 5 + 4 + 3 + 2 + 1) * 4);
 }
 
 TEST_F(LaunchCosts, branchesByThreads) {

@@ -36,7 +36,7 @@ TEST(TuningTable, Rows) {
         {"head_size": 64, "dtype": "bf16", "direction": "forward", "rows": 32,
          "columns": 64, "note": "measured"},
         {"head_size": 64, "dtype": "bf16", "direction": "dq", "rows": 128,
-         "columns": 16}],
+         "columns": 16, "stages": 1}],
         "reductions": [{"kind": "columns", "threads": 128}])"),
                                   "t.json");
   ASSERT_TRUE(bool(table)) << llvm::toString(table.takeError());
@@ -47,6 +47,8 @@ TEST(TuningTable, Rows) {
   ASSERT_TRUE(row);
   EXPECT_EQ(row->rows, 128);
   EXPECT_EQ(row->columns, 16);
+  EXPECT_EQ(row->stages, 1);
+  EXPECT_EQ(table->find(64, CostDtype::BF16, 0)->stages, 2);
   EXPECT_FALSE(table->find(64, CostDtype::BF16, 2));
   EXPECT_FALSE(table->find(64, CostDtype::F16, 1));
   EXPECT_FALSE(table->find(32, CostDtype::BF16, 1));
@@ -60,6 +62,9 @@ TEST(TuningTable, ShapesThatNoKernelHas) {
              "rows: expected a power of two from 16 to 128, got 48");
   EXPECT_HAS(messageOf(tileOf(forward + R"("rows": 64, "columns": 8)")),
              "columns: expected a power of two from 16 to 128, got 8");
+  EXPECT_HAS(
+      messageOf(tileOf(forward + R"("rows": 64, "columns": 64, "stages": 3)")),
+      "stages: expected an integer of at least 1, at most 2, got 3");
   EXPECT_HAS(
       messageOf(tileOf(forward + R"("rows": 16, "columns": 64)")),
       "columns: expected at most 32 beside 16 rows, as many as the block "

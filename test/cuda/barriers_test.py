@@ -22,6 +22,7 @@ FOUND = re.compile(r"expected a barrier between threads that use the same (share
                    r"|expected bytes that were written before")
 KERNEL = re.compile(rb"\.entry (k\d+_(\w+?)(?:_\d+)?)\(.*?\n}", re.DOTALL)
 BARRIER = re.compile(rb"bar\.sync\s+0;")
+WAIT_FOR_COPIES = re.compile(rb"(cp\.async\.wait_group\s+0;)\s*(bar\.sync\s+0;)")
 # Of loads and stores: which one, the space, the type and the base of the address.
 ACCESS = re.compile(r"\b(ld|st)\.(shared|global)\.(?:v\d\.)?(\w+)\s.*?\[(%?\w+)")
 # Stores that a branch leads past.
@@ -124,6 +125,21 @@ class BarriersTest(unittest.TestCase):
                 self.assertTrue(message or barrier.why_redundant())
                 found += "global memory" in (message or "")
         self.assertGreaterEqual(found, 2)
+
+    def test_tiles_that_arrive_while_others_are_multiplied(self):
+        """Waits for copies, and the barriers behind them, which also free the memory of the tile before."""
+        program, image = self.compile("gpt2-head64-bf16")
+        families = set()
+        for kernel in KERNEL.finditer(image):
+            family = kernel[2].decode()
+            for wait in WAIT_FOR_COPIES.finditer(kernel[0]):
+                families.add(family)
+                for part in (1, 2):
+                    begin, end = (kernel.start() + wait.start(part), kernel.start() + wait.end(part))
+                    missing = Barrier(kernel[1].decode(), family, part, 2, begin, end, "", "")
+                    with self.subTest(function=kernel[1], missing=wait[part]):
+                        self.assertTrue(self.run_without(program, image, missing))
+        self.assertEqual(families, {"attention", "attention_backward_dq", "attention_backward_dkdv"})
 
     def test_scalars_in_place(self):
         """All threads of an update read the powers of beta, which the first one then overwrites where they are."""

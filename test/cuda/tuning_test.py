@@ -38,6 +38,21 @@ class TuningTest(unittest.TestCase):
         blocks = {name.decode(): int(threads) for name, threads in BLOCK.findall(program.read())}
         return [line[name] for line in lines for name in ("loss", "grad_norm")], blocks
 
+    def test_stages(self):
+        """Tiles arrive while others are multiplied, or before: the same sums in the same order."""
+        losses, bytes_ = [], []
+        for stages in (1, 2):
+            table = self.folder / "tuning.json"
+            table.write_text(json.dumps({
+                "format": "fsdp-tuning/1", "device": "any", "compute_capability": "9.0",
+                "attention": [{"head_size": 64, "dtype": "bf16", "direction": direction, "rows": 32, "columns": 16,
+                               "stages": stages} for direction in ("forward", "dq", "dkdv")]}))
+            losses.append(self.train("--tuning", table)[0])
+            bytes_.append(Program(self.folder, FIXTURE, "--mesh", "shard=1", "--tuning", table).read().count(b"cp.async.cg"))
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(bytes_[0], 0)
+        self.assertGreater(bytes_[1], 0)
+
     def test_shapes(self):
         expected, plain = self.train()
         for rows, columns, row_threads, column_threads in SHAPES:

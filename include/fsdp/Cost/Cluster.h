@@ -51,6 +51,11 @@ struct Multiprocessors {
 
 struct Device {
   std::string name;
+  /// What its driver calls it (cuDeviceGetName); empty: not given.
+  std::string driverName;
+  bool isCalled(llvm::StringRef other) const {
+    return other == name || (!driverName.empty() && other == driverName);
+  }
   int64_t memoryBytes = 0;
   /// Taken by the driver, NCCL and BLAS, so not part of the arena.
   int64_t reservedBytes = 0;

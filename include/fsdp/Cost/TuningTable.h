@@ -34,8 +34,8 @@ struct TuningTable {
     CostDtype dtype;
     /// Among kAttentionDirections.
     unsigned direction;
-    /// Of a tile, at most.
-    int64_t rows, columns;
+    /// Of a tile, at most; tiles of columns in shared memory, at most.
+    int64_t rows, columns, stages;
   };
 
   /// Refuses what is no such table, and shapes that no kernel can have.

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Code/LaunchCosts.h"
+#include "MemoryAccess.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,86 +25,6 @@
 
 using namespace mlir;
 using namespace mlir::fsdp;
-
-//===----------------------------------------------------------------------===//
-// Accesses
-//===----------------------------------------------------------------------===//
-
-static int64_t getLanes(Type type) {
-  auto vector = dyn_cast<VectorType>(type);
-  return vector ? vector.getNumElements() : 1;
-}
-
-namespace {
-/// An access of a thread to global memory.
-struct Access {
-  /// What it is of: a function's argument.
-  Value memory;
-  int64_t bytes = 0;
-  bool isStore = false;
-};
-} // namespace
-
-/// Whether @memory is an operand of the function: a block's and a thread's own
-/// memory is allocated in it, or comes as one of its attributions.
-static bool isGlobal(Value memory) {
-  auto argument = dyn_cast<BlockArgument>(memory);
-  if (!argument || !isa<MemRefType>(memory.getType()))
-    return false;
-  auto function = dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp());
-  return function && argument.getArgNumber() < function.getNumArguments();
-}
-
-static int64_t getBytes(Type type) {
-  unsigned width = getElementTypeOrSelf(type).isIndex()
-                       ? 64
-                       : getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-  return llvm::divideCeil(width, 8) * getLanes(type);
-}
-
-/// The memory that @value, a view or an address, points into.
-static Value getMemory(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (op->getNumOperands() == 0)
-      break;
-    if (!isa<ViewLikeOpInterface, memref::ExtractAlignedPointerAsIndexOp,
-             memref::ExtractStridedMetadataOp, arith::IndexCastOp,
-             LLVM::IntToPtrOp, LLVM::GEPOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
-/// The access that @op is; none where it is none, or of a block's memory.
-static std::optional<Access> getAccess(Operation &op) {
-  Value address;
-  Type moved;
-  bool isStore = false;
-  auto set = [&](Value of, Type type, bool stores) {
-    address = of;
-    moved = type;
-    isStore = stores;
-  };
-  if (auto load = dyn_cast<memref::LoadOp>(op))
-    set(load.getMemRef(), load.getType(), false);
-  else if (auto store = dyn_cast<memref::StoreOp>(op))
-    set(store.getMemRef(), store.getValueToStore().getType(), true);
-  else if (auto load = dyn_cast<vector::LoadOp>(op))
-    set(load.getBase(), load.getType(), false);
-  else if (auto store = dyn_cast<vector::StoreOp>(op))
-    set(store.getBase(), store.getValueToStore().getType(), true);
-  else if (auto load = dyn_cast<LLVM::LoadOp>(op))
-    set(load.getAddr(), load.getType(), false);
-  else if (auto store = dyn_cast<LLVM::StoreOp>(op))
-    set(store.getAddr(), store.getValue().getType(), true);
-  else
-    return std::nullopt;
-  Value memory = getMemory(address);
-  if (!isGlobal(memory))
-    return std::nullopt;
-  return Access{memory, getBytes(moved), isStore};
-}
 
 //===----------------------------------------------------------------------===//
 // Instructions
@@ -141,8 +62,9 @@ static int64_t getInstructions(Operation &op) {
   if (isa<memref::LoadOp, memref::StoreOp, vector::LoadOp, vector::StoreOp>(op))
     return getAccess(op) ? 3 : 1;
   if (isa<LLVM::LoadOp, LLVM::StoreOp, LLVM::GEPOp, NVVM::LdMatrixOp,
-          NVVM::MmaOp, gpu::BarrierOp, gpu::ShuffleOp, gpu::ThreadIdOp,
-          gpu::BlockIdOp>(op))
+          NVVM::MmaOp, NVVM::CpAsyncOp, NVVM::CpAsyncCommitGroupOp,
+          NVVM::CpAsyncWaitGroupOp, gpu::BarrierOp, gpu::ShuffleOp,
+          gpu::ThreadIdOp, gpu::BlockIdOp>(op))
     return 1;
   return isa<scf::IfOp>(op) ? 1 : 0;
 }
@@ -211,6 +133,8 @@ private:
   double threads;
   LaunchCost cost;
   llvm::DenseMap<Value, std::optional<Interval>> known;
+  /// Iterations of loops, in the mean, by their numbers.
+  llvm::DenseMap<Value, double> tripsOf;
   std::vector<Scope> scopes;
   /// By value the one that it equals; by that the scope where it is computed.
   llvm::DenseMap<Value, Value> same;
@@ -431,6 +355,7 @@ void Counter::count(scf::ForOp loop, double times) {
     known[loop.getInductionVar()] =
         Interval{low->low, low->low + stride * std::max(0.0, steps), stride};
   }
+  tripsOf[loop.getInductionVar()] = trips;
   instructions += threads * times * trips * double(kLoopInstructions);
   count(*loop.getBody(), times * trips, /*isLoop=*/true);
 }
@@ -546,8 +471,32 @@ std::optional<double> Counter::getFrequency(Value condition) {
   return std::nullopt;
 }
 
+/// The loop of which @comparison asks whether another iteration follows:
+/// whether its number and its step are below its end.
+static scf::ForOp getContinuedLoop(arith::CmpIOp comparison) {
+  auto next = comparison.getLhs().getDefiningOp<arith::AddIOp>();
+  auto number = next ? dyn_cast<BlockArgument>(next.getLhs()) : BlockArgument();
+  auto loop = number ? dyn_cast<scf::ForOp>(number.getOwner()->getParentOp())
+                     : scf::ForOp();
+  std::optional<int64_t> step, added;
+  if (loop && loop.getInductionVar() == number) {
+    step = getConstantIntValue(loop.getStep());
+    added = getConstantIntValue(next.getRhs());
+  }
+  bool isBelow = comparison.getPredicate() == arith::CmpIPredicate::ult ||
+                 comparison.getPredicate() == arith::CmpIPredicate::slt;
+  return step && step == added && isBelow &&
+                 comparison.getRhs() == loop.getUpperBound()
+             ? loop
+             : scf::ForOp();
+}
+
 /// By the difference of both sides, which is one of as many numbers.
 std::optional<double> Counter::getFrequency(arith::CmpIOp comparison) {
+  // All iterations of each thread but the last.
+  if (scf::ForOp loop = getContinuedLoop(comparison))
+    if (double trips = tripsOf.lookup(loop.getInductionVar()); trips >= 1)
+      return (trips - 1) / trips;
   std::optional<Interval> a = get(comparison.getLhs()),
                           b = get(comparison.getRhs());
   if (!a || !b)

@@ -8,8 +8,6 @@
 #include "AttentionMatrixEmitter.h"
 #include "MatrixInstructions.h"
 
-#include <numeric>
-
 using namespace mlir;
 using namespace mlir::fsdp;
 
@@ -31,11 +29,14 @@ AttentionMatrixEmitter::AttentionMatrixEmitter(const AttentionParts &parts,
 
 void AttentionMatrixEmitter::enter(AttentionRows rows) {
   groupNumber = enterBlock(rows, tiles.getRows());
-  int64_t end = 0;
+  // Rows, then the stages of columns.
+  int64_t endOfRows = 0, endOfColumns = tiles.atStatistics / 2 -
+                                        tiles.stages * tiles.columnNumbers;
   auto place = [&](unsigned tensor, int64_t chunk, int64_t features) -> Part {
+    bool isRows = isOfRows(tensor);
+    int64_t &end = isRows ? endOfRows : endOfColumns;
     Part part{tensor, end, chunk, features};
-    end +=
-        (isOfRows(tensor) ? tiles.getRows() : tiles.columns) * part.getStride();
+    end += (isRows ? tiles.getRows() : tiles.columns) * part.getStride();
     return part;
   };
   q = place(kQ, tiles.headChunk, parts.shape.getHead());
@@ -46,8 +47,8 @@ void AttentionMatrixEmitter::enter(AttentionRows rows) {
   if (isOfKeys)
     statistics = memref::ViewOp::create(
         builder, loc,
-        MemRefType::get({3 * tiles.columns}, builder.getF32Type(),
-                        MemRefLayoutAttrInterface(),
+        MemRefType::get({tiles.stages * 3 * tiles.columns},
+                        builder.getF32Type(), MemRefLayoutAttrInterface(),
                         cast<MemRefType>(memory.getType()).getMemorySpace()),
         memory, index(tiles.atStatistics), ValueRange{});
   warp = arith::DivUIOp::create(builder, loc, thread, index(32));
@@ -99,19 +100,6 @@ AttentionMatrixEmitter::getColumns(Value first) {
 // Memory
 //===----------------------------------------------------------------------===//
 
-int64_t AttentionMatrixEmitter::getVectorSize(unsigned tensor) const {
-  StridedAttr view = parts.views[tensor];
-  if (view.getColumnStride() != 1 ||
-      parts.types[tensor].getElementTypeBitWidth() != 16)
-    return 1;
-  int64_t features = tensor == kQ || tensor == kK ? parts.shape.getHead()
-                                                  : parts.shape.getValue();
-  int64_t size = std::gcd(std::gcd<int64_t>(8, features), view.getRowStride());
-  for (int64_t stride : view.getBatchStrides())
-    size = std::gcd(size, stride);
-  return size;
-}
-
 Value AttentionMatrixEmitter::getPointer(unsigned tensor) {
   return createPointer(builder, loc, arguments[tensor]);
 }
@@ -121,7 +109,7 @@ SmallVector<Value> AttentionMatrixEmitter::emitByVectors(
     llvm::function_ref<Values(int64_t)> body) {
   int64_t size = 8;
   for (unsigned tensor : tensors)
-    size = std::min(size, getVectorSize(tensor));
+    size = std::min(size, getVectorSize(parts, tensor));
   if (size == 1)
     return body(1);
   Value areAligned;
@@ -144,9 +132,9 @@ SmallVector<Value> AttentionMatrixEmitter::emitByVectors(
   return llvm::to_vector_of<Value>(branch.getResults());
 }
 
-/// Neighbouring threads copy `size` neighbouring features each. Features and
-/// columns beyond the last ones are 0; of rows beyond the last one nothing is
-/// stored.
+/// Neighbouring threads copy `size` neighbouring features each, columns of two
+/// stages without waiting where these are 16 bytes. Features and columns beyond
+/// the last ones are 0; of rows beyond the last one nothing is stored.
 void AttentionMatrixEmitter::copyTile(const Part &part, Value firstColumn,
                                       Value firstFeature, int64_t width,
                                       int64_t size) {
@@ -155,6 +143,10 @@ void AttentionMatrixEmitter::copyTile(const Part &part, Value firstColumn,
   int64_t total = (isRows ? tiles.getRows() : tiles.columns) * perRow;
   std::optional<int64_t> first = getConstantIntValue(firstFeature);
   Value pointer = getPointer(part.tensor);
+  bool isStaged = !isRows && tiles.stages > 1;
+  Value place = index(part.at);
+  if (isStaged)
+    place = add(place, getStage(firstColumn, tiles.columnNumbers));
   auto copy = [&](Value number) {
     Value i = arith::DivUIOp::create(builder, loc, number, index(perRow));
     Value at =
@@ -172,13 +164,17 @@ void AttentionMatrixEmitter::copyTile(const Part &part, Value firstColumn,
           exists ? Value(arith::AndIOp::create(builder, loc, exists, isColumn))
                  : isColumn;
     }
-    Value bits = loadBits(builder, loc, pointer,
-                          getElement(part.tensor, point, feature), size);
+    Value from = getElement(part.tensor, point, feature);
+    Value to = add(mul(i, part.getStride()), add(at, place));
+    if (isStaged && size == 8) {
+      beginCopy(builder, loc, pointer, from, shared, to, exists);
+      return;
+    }
+    Value bits = loadBits(builder, loc, pointer, from, size);
     if (exists)
       bits = select(exists, bits,
                     arith::ConstantOp::create(
                         builder, loc, builder.getZeroAttr(bits.getType())));
-    Value to = add(mul(i, part.getStride()), add(at, index(part.at)));
     storeBits(builder, loc, bits, shared, to);
   };
   if (total > kMostUnrolled * threads || size == 1) {
@@ -212,19 +208,55 @@ void AttentionMatrixEmitter::loadRows(ArrayRef<Part> rows) {
       loadTile(part, Value(), index(0), part.chunk);
 }
 
+Value AttentionMatrixEmitter::getStage(Value first, int64_t numbers) {
+  Value number =
+      arith::DivUIOp::create(builder, loc, first, index(tiles.columns));
+  return mul(arith::RemUIOp::create(builder, loc, number, index(tiles.stages)),
+             numbers);
+}
+
 void AttentionMatrixEmitter::loadColumns(ArrayRef<Part> columns, Value first,
                                          bool withStatistics) {
-  if (!withStatistics &&
-      llvm::none_of(columns, [](const Part &part) { return part.isWhole(); }))
-    return;
-  // Others may still read what lies there.
-  barrier();
   for (const Part &part : columns)
     if (part.isWhole())
       loadTile(part, first, index(0), part.chunk);
   if (withStatistics)
     loadStatistics(first);
-  barrier();
+}
+
+SmallVector<Value> AttentionMatrixEmitter::emitTiles(
+    Value begin, Value end, ArrayRef<Part> columns, bool withStatistics,
+    ValueRange init, llvm::function_ref<Values(Value, ValueRange)> body) {
+  bool loads = withStatistics || llvm::any_of(columns, [](const Part &part) {
+                 return part.isWhole();
+               });
+  if (tiles.stages == 1)
+    return emitLoop(begin, end, tiles.columns, init,
+                    [&](Value first, ValueRange before) -> Values {
+                      if (loads) {
+                        // Others may still read what lies there.
+                        barrier();
+                        loadColumns(columns, first, withStatistics);
+                        barrier();
+                      }
+                      return body(first, before);
+                    });
+  auto loadAhead = [&](Value first) {
+    emitIf(isBelow(first, end), [&] {
+      loadColumns(columns, first, withStatistics);
+      endCopies(builder, loc);
+    });
+  };
+  loadAhead(begin);
+  return emitLoop(begin, end, tiles.columns, init,
+                  [&](Value first, ValueRange before) -> Values {
+                    waitForCopies(builder, loc);
+                    barrier();
+                    loadAhead(add(first, index(tiles.columns)));
+                    stage = getStage(first, tiles.columnNumbers);
+                    statisticsStage = getStage(first, 3 * tiles.columns);
+                    return body(first, before);
+                  });
 }
 
 Value AttentionMatrixEmitter::emitDelta(const Point &query, Value which,
@@ -264,9 +296,10 @@ void AttentionMatrixEmitter::loadStatistics(Value first) {
   emitIf(isFirst, [&] {
     Value all[] = {loadStats(query, /*isInverse=*/false),
                    loadStats(query, /*isInverse=*/true), delta};
+    Value place = add(column, getStage(first, 3 * tiles.columns));
     for (auto [i, value] : llvm::enumerate(all))
       memref::StoreOp::create(builder, loc, value, statistics,
-                              add(column, index(i * tiles.columns)));
+                              add(place, index(i * tiles.columns)));
   });
 }
 
@@ -287,6 +320,8 @@ SmallVector<Value> AttentionMatrixEmitter::multiply(const Part &rows,
   Value atA =
       add(mul(add(mul(warp, kMatrixRows), rowOfA), rows.getStride()), half);
   Value atB = add(mul(add(half, eighth), columns.getStride()), mul(quarter, 8));
+  if (stage)
+    atB = add(atB, stage);
   Values sums(tiles.columns / 2, scalar(0));
   for (int64_t first = 0; first < rows.features; first += rows.chunk) {
     int64_t width =
@@ -348,6 +383,8 @@ SmallVector<Value> AttentionMatrixEmitter::accumulate(ArrayRef<Value> weights,
   Value row = arith::RemUIOp::create(builder, loc, lane, index(16));
   Value half = mul(arith::DivUIOp::create(builder, loc, lane, index(16)), 8);
   Value at = add(mul(row, columns.getStride()), add(half, first));
+  if (stage)
+    at = add(at, stage);
   Values sums(before);
   for (int64_t column = 0; column < tiles.columns; column += kMatrixDepth)
     for (int64_t feature = 0; feature < group.width; feature += 16) {
@@ -400,10 +437,9 @@ void AttentionMatrixEmitter::emitOut() {
   // features.
   Values init(4 + features.getSums(), scalar(0));
   init[0] = init[1] = minusInfinity();
-  Values sums = emitLoop(
-      index(0), getColumnEnd(tiles.getRows()), tiles.columns, init,
-      [&](Value first, ValueRange before) -> Values {
-        loadColumns({k, v}, first);
+  Values sums = emitTiles(
+      index(0), getColumnEnd(tiles.getRows()), {k, v}, /*withStatistics=*/false,
+      init, [&](Value first, ValueRange before) -> Values {
         Values scores = multiply(q, k, first);
         SmallVector<Column> columns = getColumns(first);
         Rows highest{minusInfinity(), minusInfinity()};
@@ -471,11 +507,10 @@ void AttentionMatrixEmitter::emitDq() {
     ofRows[row] = {loadStats(queries[row], /*isInverse=*/false),
                    loadStats(queries[row], /*isInverse=*/true),
                    emitDelta(queries[row], which, 4)};
-  Values sums = emitLoop(
-      index(0), getColumnEnd(tiles.getRows()), tiles.columns,
+  Values sums = emitTiles(
+      index(0), getColumnEnd(tiles.getRows()), {k, v}, /*withStatistics=*/false,
       Values(features.getSums(), scalar(0)),
       [&](Value first, ValueRange before) -> Values {
-        loadColumns({k, v}, first);
         Values scores = multiply(q, k, first);
         Values gradients = multiply(dout, v, first);
         SmallVector<Column> columns = getColumns(first);
@@ -503,46 +538,47 @@ void AttentionMatrixEmitter::emitDkDv() {
   loadRows({k, v});
   std::array<Point, 2> keys = getThreadRows();
   auto loadStatistic = [&](const Column &column, int64_t which) -> Value {
-    return memref::LoadOp::create(
-        builder, loc, statistics,
-        add(column.number, index(which * tiles.columns)));
+    Value at = add(column.number, index(which * tiles.columns));
+    return memref::LoadOp::create(builder, loc, statistics,
+                                  statisticsStage ? add(at, statisticsStage)
+                                                  : at);
   };
-  Values sums =
-      emitLoop(getColumnBegin(tiles.columns), index(columnCount), tiles.columns,
-               Values(ofDk.getSums() + ofDv.getSums(), scalar(0)),
-               [&](Value first, ValueRange before) -> Values {
-                 loadColumns({q, dout}, first, /*withStatistics=*/true);
-                 Values scores = multiply(k, q, first);
-                 Values gradients = multiply(v, dout, first);
-                 SmallVector<Column> columns = getColumns(first);
-                 SmallVector<Statistics> ofColumns;
-                 for (const Column &column : columns)
-                   ofColumns.push_back({loadStatistic(column, 0),
-                                        loadStatistic(column, 1),
-                                        loadStatistic(column, 2)});
-                 for (auto [i, score] : llvm::enumerate(scores)) {
-                   const Column &column = columns[getColumnOf(i)];
-                   Value raw = mulF(score, scalar(parts.scale));
-                   auto [weight, gradient] =
-                       emitGradient(join(keys[getRowOf(i)], column.point), raw,
-                                    gradients[i], ofColumns[getColumnOf(i)]);
-                   if (column.exists) {
-                     weight = select(column.exists, weight, scalar(0));
-                     gradient = select(column.exists, gradient, scalar(0));
-                   }
-                   score = weight;
-                   gradients[i] = gradient;
-                 }
-                 Values after;
-                 if (ofDk.width != 0)
-                   after = accumulate(packWeights(gradients), q, first, ofDk,
-                                      before.take_front(ofDk.getSums()));
-                 if (ofDv.width != 0)
-                   llvm::append_range(
-                       after, accumulate(packWeights(scores), dout, first, ofDv,
-                                         before.take_back(ofDv.getSums())));
-                 return after;
-               });
+  Values sums = emitTiles(
+      getColumnBegin(tiles.columns), index(columnCount), {q, dout},
+      /*withStatistics=*/true,
+      Values(ofDk.getSums() + ofDv.getSums(), scalar(0)),
+      [&](Value first, ValueRange before) -> Values {
+        Values scores = multiply(k, q, first);
+        Values gradients = multiply(v, dout, first);
+        SmallVector<Column> columns = getColumns(first);
+        SmallVector<Statistics> ofColumns;
+        for (const Column &column : columns)
+          ofColumns.push_back({loadStatistic(column, 0),
+                               loadStatistic(column, 1),
+                               loadStatistic(column, 2)});
+        for (auto [i, score] : llvm::enumerate(scores)) {
+          const Column &column = columns[getColumnOf(i)];
+          Value raw = mulF(score, scalar(parts.scale));
+          auto [weight, gradient] =
+              emitGradient(join(keys[getRowOf(i)], column.point), raw,
+                           gradients[i], ofColumns[getColumnOf(i)]);
+          if (column.exists) {
+            weight = select(column.exists, weight, scalar(0));
+            gradient = select(column.exists, gradient, scalar(0));
+          }
+          score = weight;
+          gradients[i] = gradient;
+        }
+        Values after;
+        if (ofDk.width != 0)
+          after = accumulate(packWeights(gradients), q, first, ofDk,
+                             before.take_front(ofDk.getSums()));
+        if (ofDv.width != 0)
+          llvm::append_range(after,
+                             accumulate(packWeights(scores), dout, first, ofDv,
+                                        before.take_back(ofDv.getSums())));
+        return after;
+      });
   Value one = scalar(1), scale = scalar(parts.dkScale);
   ArrayRef<Value> all = sums;
   if (ofDk.width != 0)

@@ -76,9 +76,6 @@ private:
   }
 
   // Memory.
-  /// Elements of `tensor` that lie side by side, at a multiple of their size in
-  /// every row if the first row's do.
-  int64_t getVectorSize(unsigned tensor) const;
   Value getPointer(unsigned tensor);
   /// `body(size)` where `tensors` begin at multiples of that many elements,
   /// which only the kernel sees, else `body(1)`.
@@ -90,11 +87,26 @@ private:
   void copyTile(const Part &part, Value firstColumn, Value firstFeature,
                 int64_t width, int64_t size);
   /// Rows, and columns of a tile, whose features are in shared memory all at
-  /// once: others come with the products.
+  /// once: others come with the products. Columns go to their stage, where they
+  /// may still be on their way (cp.async).
   void loadRows(ArrayRef<Part> rows);
-  void loadColumns(ArrayRef<Part> columns, Value first,
-                   bool withStatistics = false);
+  void loadColumns(ArrayRef<Part> columns, Value first, bool withStatistics);
   void loadStatistics(Value first);
+  /// Where the tile that begins at `first` lies: what is added to the first
+  /// stage's places, of which each has so many `numbers`.
+  Value getStage(Value first, int64_t numbers);
+  /// A loop over tiles of `columns` from `begin` on, each in shared memory when
+  /// `body` multiplies it. With two stages a tile's copies begin before the
+  /// tile before it is multiplied:
+  ///
+  ///     copy tile 0
+  ///     for each tile { wait for its copies; barrier; copy the next; multiply
+  ///     }
+  ///
+  /// so one barrier both shows a tile to all threads and frees the other stage.
+  Values emitTiles(Value begin, Value end, ArrayRef<Part> columns,
+                   bool withStatistics, ValueRange init,
+                   llvm::function_ref<Values(Value, ValueRange)> body);
   /// sum of dout * out over the features of a query, by `threads` neighbours,
   /// of which the thread is number `which`.
   Value emitDelta(const Point &query, Value which, int64_t threads);
@@ -126,6 +138,9 @@ private:
   /// lane has (MatrixInstructions.h).
   Value warp, lane, laneGroup, pair;
   Part q, k, v, dout;
+  /// What is added to places in the first stage for those of the tile that is
+  /// multiplied, of numbers and of statistics; null: 0.
+  Value stage, statisticsStage;
 };
 
 } // namespace mlir::fsdp

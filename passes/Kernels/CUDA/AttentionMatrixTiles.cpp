@@ -7,13 +7,15 @@
 
 #include "AttentionMatrixTiles.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::fsdp;
 
 /// Features in shared memory at a time, and of a result in a thread's registers
 /// (half as many floats for a warp's 16 rows).
 static constexpr int64_t kMostFeatures = 128;
-static constexpr int64_t kMostWarps = 4, kMostColumns = 64;
+static constexpr int64_t kMostWarps = 4, kMostColumns = 64, kMostStages = 2;
 /// The most rows of a tile: with more, a thread has too few registers for its
 /// results.
 static constexpr int64_t kMostTunedRows = 128;
@@ -30,6 +32,19 @@ bool fsdp::canUseTensorCores(const AttentionParts &parts) {
          (!parts.isBackward() || hasType(kDout));
 }
 
+int64_t fsdp::getVectorSize(const AttentionParts &parts, unsigned tensor) {
+  StridedAttr view = parts.views[tensor];
+  if (view.getColumnStride() != 1 ||
+      parts.types[tensor].getElementTypeBitWidth() != 16)
+    return 1;
+  int64_t features = tensor == kQ || tensor == kK ? parts.shape.getHead()
+                                                  : parts.shape.getValue();
+  int64_t size = std::gcd(std::gcd<int64_t>(8, features), view.getRowStride());
+  for (int64_t stride : view.getBatchStrides())
+    size = std::gcd(size, stride);
+  return size;
+}
+
 static int64_t getChunk(int64_t features) {
   return std::min<int64_t>(llvm::alignTo(features, kMatrixDepth),
                            kMostFeatures);
@@ -39,9 +54,15 @@ int64_t AttentionMatrixTiles::getGroupWidth(int64_t features, int64_t groups) {
   return llvm::alignTo(llvm::divideCeil(features, groups), kMatrixDepth);
 }
 
-/// What fsdp.tuning says of a function's tiles: rows and columns, at most.
-static std::optional<std::pair<int64_t, int64_t>>
-getTuned(const AttentionParts &parts, AttentionRows rows) {
+namespace {
+/// What fsdp.tuning says of a function's tiles, at most.
+struct Tuned {
+  int64_t rows, columns, stages;
+};
+} // namespace
+
+static std::optional<Tuned> getTuned(const AttentionParts &parts,
+                                     AttentionRows rows) {
   StringRef name = rows == AttentionRows::Out  ? "forward"
                    : rows == AttentionRows::Dq ? "dq"
                                                : "dkdv";
@@ -49,7 +70,7 @@ getTuned(const AttentionParts &parts, AttentionRows rows) {
                            : DenseI64ArrayAttr();
   if (!tile)
     return std::nullopt;
-  return std::pair(tile[0], tile[1]);
+  return Tuned{tile[0], tile[1], tile[2]};
 }
 
 std::string fsdp::findUnfitTuning(const AttentionParts &parts,
@@ -60,7 +81,10 @@ std::string fsdp::findUnfitTuning(const AttentionParts &parts,
   auto isPower = [](int64_t value) {
     return value >= kMatrixRows && llvm::isPowerOf2_64(uint64_t(value));
   };
-  auto [most, columns] = *tuned;
+  auto [most, columns, stages] = *tuned;
+  if (stages < 1 || stages > kMostStages)
+    return "expected 1 or " + std::to_string(kMostStages) + " stages, got " +
+           std::to_string(stages);
   if (!isPower(most) || most > kMostTunedRows || !isPower(columns) ||
       columns > 2 * most)
     return "expected rows of a power of two from 16 to " +
@@ -82,7 +106,9 @@ std::string fsdp::describeTuning(const AttentionParts &parts,
     return "";
   AttentionMatrixTiles tiles(parts, rows);
   return "tiles of " + std::to_string(tiles.getRows()) + " rows and " +
-         std::to_string(tiles.columns) + " columns, as fsdp.tuning says";
+         std::to_string(tiles.columns) + " columns in " +
+         (tiles.stages == 1 ? "one stage" : "two stages") +
+         ", as fsdp.tuning says";
 }
 
 AttentionMatrixTiles::AttentionMatrixTiles(const AttentionParts &parts,
@@ -99,14 +125,14 @@ AttentionMatrixTiles::AttentionMatrixTiles(const AttentionParts &parts,
   // A power of two, so that threads divide evenly among columns.
   warps = std::min<int64_t>(
       llvm::PowerOf2Ceil(llvm::divideCeil(rowCount, kMatrixRows)),
-      tuned ? tuned->first / kMatrixRows : kMostWarps);
+      tuned ? tuned->rows / kMatrixRows : kMostWarps);
   // Scores and their gradients lie in registers beside the results: half as
   // many columns where these are twice as long.
   int64_t mostColumns = kMostColumns;
   if (parts.isBackward() && std::max(headChunk, valueChunk) > kMostFeatures / 2)
     mostColumns /= 2;
   if (tuned)
-    mostColumns = tuned->second;
+    mostColumns = tuned->columns;
   columns = std::min<int64_t>(
       {int64_t(llvm::PowerOf2Ceil(std::max(columnCount, kMatrixDepth))),
        mostColumns, getThreads()});
@@ -119,12 +145,29 @@ AttentionMatrixTiles::AttentionMatrixTiles(const AttentionParts &parts,
     headGroups = countGroups(head);
   if (rows == AttentionRows::Out || (isOfKeys && parts.exists(kDv)))
     valueGroups = countGroups(value);
-  int64_t rowsOfValues = parts.isBackward() ? getRows() + columns : columns;
-  atStatistics = 2 * ((getRows() + columns) * getStride(headChunk) +
-                      rowsOfValues * getStride(valueChunk));
+  // What is copied by pieces of 16 bytes and in shared memory all at once.
+  std::pair<unsigned, unsigned> copied =
+      isOfKeys ? std::pair(kQ, kDout) : std::pair(kK, kV);
+  bool canCopyAhead = columnCount > columns && head <= headChunk &&
+                      value <= valueChunk &&
+                      getVectorSize(parts, copied.first) == 8 &&
+                      getVectorSize(parts, copied.second) == 8;
+  stages = canCopyAhead ? (tuned ? tuned->stages : kMostStages) : 1;
+  layOut(parts.isBackward(), isOfKeys);
+  if (stages > 1 && sharedBytes > kMostSharedBytes) {
+    stages = 1;
+    layOut(parts.isBackward(), isOfKeys);
+  }
+}
+
+void AttentionMatrixTiles::layOut(bool isBackward, bool isOfKeys) {
+  int64_t ofHead = getStride(headChunk), ofValue = getStride(valueChunk);
+  int64_t rowNumbers = getRows() * (ofHead + (isBackward ? ofValue : 0));
+  columnNumbers = columns * (ofHead + ofValue);
+  atStatistics = 2 * (rowNumbers + stages * columnNumbers);
   sharedBytes = atStatistics;
   if (isOfKeys)
-    sharedBytes += 3 * columns * int64_t(sizeof(float));
+    sharedBytes += stages * 3 * columns * int64_t(sizeof(float));
 }
 
 AttentionLaunch fsdp::getMatrixLaunch(const AttentionParts &parts,

@@ -45,6 +45,11 @@ Value fsdp::isAligned(OpBuilder &builder, Location loc, Value pointer,
                                constant(0));
 }
 
+static Value createI32(OpBuilder &builder, Location loc, int32_t value) {
+  return arith::ConstantOp::create(builder, loc,
+                                   builder.getI32IntegerAttr(value));
+}
+
 /// The address of the element of 16 bits number `index`.
 static Value getElement(OpBuilder &builder, Location loc, Value pointer,
                         Value index) {
@@ -82,9 +87,26 @@ void fsdp::storeBits(OpBuilder &builder, Location loc, Value bits,
                         getBytes(bits.getType()));
 }
 
-static Value createI32(OpBuilder &builder, Location loc, int32_t value) {
-  return arith::ConstantOp::create(builder, loc,
-                                   builder.getI32IntegerAttr(value));
+void fsdp::beginCopy(OpBuilder &builder, Location loc, Value global, Value from,
+                     Value shared, Value to, Value exists) {
+  constexpr int32_t bytes = 16;
+  Value read;
+  if (exists)
+    read = arith::SelectOp::create(builder, loc, exists,
+                                   createI32(builder, loc, bytes),
+                                   createI32(builder, loc, 0));
+  // Past the L1 cache: no other thread of the block reads them.
+  NVVM::CpAsyncOp::create(builder, loc, getElement(builder, loc, shared, to),
+                          getElement(builder, loc, global, from), bytes,
+                          NVVM::LoadCacheModifierKind::CG, read);
+}
+
+void fsdp::endCopies(OpBuilder &builder, Location loc) {
+  NVVM::CpAsyncCommitGroupOp::create(builder, loc);
+}
+
+void fsdp::waitForCopies(OpBuilder &builder, Location loc) {
+  NVVM::CpAsyncWaitGroupOp::create(builder, loc, 0);
 }
 
 SmallVector<Value> fsdp::unpackFloats(OpBuilder &builder, Location loc,

@@ -36,6 +36,17 @@ Value loadBits(OpBuilder &builder, Location loc, Value pointer, Value index,
 void storeBits(OpBuilder &builder, Location loc, Value bits, Value pointer,
                Value index);
 
+/// Begins to copy 16 bytes from element `from` of `global` on to element `to`
+/// of `shared` (cp.async), zeros where `exists`, if any, is false. Both lie at
+/// multiples of 16 bytes.
+void beginCopy(OpBuilder &builder, Location loc, Value global, Value from,
+               Value shared, Value to, Value exists);
+
+/// Ends a group of a thread's copies; waits for all groups. Other threads see
+/// them after a barrier.
+void endCopies(OpBuilder &builder, Location loc);
+void waitForCopies(OpBuilder &builder, Location loc);
+
 /// The floats of type `type` in what loadBits returned, as f32.
 SmallVector<Value> unpackFloats(OpBuilder &builder, Location loc, Value bits,
                                 int64_t count, Type type);

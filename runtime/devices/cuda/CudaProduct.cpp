@@ -267,16 +267,24 @@ CudaProduct::create(const CublasLtApi &api, lt::Handle handle,
   return made;
 }
 
+/// Numbers of an array of addresses, so that each array begins where the
+/// library takes its alignment for granted.
+static size_t paddedCount(size_t count) { return (count + 31) / 32 * 32; }
+
 std::vector<cu::Pointer> CudaProduct::addresses(const Call &move) const {
-  std::vector<cu::Pointer> all;
-  for (auto operand : {&Call::a, &Call::b, &Call::c, &Call::d})
-    for (const Call &item : items_)
-      all.push_back(item.*operand + move.*operand);
+  size_t count = paddedCount(items_.size());
+  std::vector<cu::Pointer> all(4 * count);
+  size_t first = 0;
+  for (auto operand : {&Call::a, &Call::b, &Call::c, &Call::d}) {
+    for (size_t i = 0; i < items_.size(); ++i)
+      all[first + i] = items_[i].*operand + move.*operand;
+    first += count;
+  }
   return all;
 }
 
 CudaProduct::Call CudaProduct::callByPointers(cu::Pointer place) const {
-  cu::Pointer bytes = items_.size() * sizeof(cu::Pointer);
+  cu::Pointer bytes = paddedCount(items_.size()) * sizeof(cu::Pointer);
   return {place, place + bytes, place + 2 * bytes, place + 3 * bytes,
           bias_, workspace_};
 }

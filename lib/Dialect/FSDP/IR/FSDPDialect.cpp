@@ -546,7 +546,7 @@ static LogicalResult verifyTuning(Operation *op, NamedAttribute attr) {
       return isa<IntegerAttr>(entry.getValue());
     auto tile = dyn_cast<DenseI64ArrayAttr>(entry.getValue());
     return (name == "forward" || name == "dq" || name == "dkdv") && tile &&
-           tile.size() == 2;
+           tile.size() == 3;
   };
   auto entries = dyn_cast<DictionaryAttr>(attr.getValue());
   if (entries && llvm::all_of(entries, isEntry))
@@ -554,7 +554,8 @@ static LogicalResult verifyTuning(Operation *op, NamedAttribute attr) {
   // discardable_c6
   return op->emitError("expected ")
          << attr.getName().getValue()
-         << " with rows and columns of tiles (forward, dq, dkdv: array<i64>) "
+         << " with rows, columns and stages of tiles (forward, dq, dkdv: "
+            "array<i64>) "
             "and numbers of threads (rows, columns), got "
          << attr.getValue();
 }

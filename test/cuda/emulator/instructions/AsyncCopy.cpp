@@ -48,10 +48,12 @@ void begin(Warp &warp, const Instruction &instruction, LaneMask mask) {
   const auto *sizes = instruction.sources[2]
                           ? warp.lanes<const uint32_t>(instruction.sources[2])
                           : nullptr;
+  uint32_t bytes = instruction.mode;
+  // Of lanes that copy all of their bytes.
+  LaneMask whole = 0;
   warp.block->order.nextInstruction();
   for (LaneMask left = mask; left; left &= left - 1) {
     auto lane = static_cast<unsigned>(std::countr_zero(left));
-    uint32_t bytes = instruction.mode;
     uint32_t sourceBytes = sizes ? sizes[lane] : bytes;
     if (sourceBytes > bytes)
       fail(warp, instruction, lane, FaultCode::LaunchFailed,
@@ -65,7 +67,16 @@ void begin(Warp &warp, const Instruction &instruction, LaneMask mask) {
     uint8_t ignored[16];
     readSource(warp, instruction, copy, ignored);
     expectStoreToShared(warp, instruction, lane, copy.destination, bytes);
+    if (sourceBytes == bytes)
+      whole |= LaneMask{1} << lane;
+    else
+      warp.block->statistics->bytesLoaded += sourceBytes;
   }
+  if (whole)
+    countRequest(warp, whole,
+                 LaneAddresses(warp, instruction, instruction.sources[1],
+                               static_cast<uint64_t>(instruction.target)),
+                 bytes, Access::Read);
 }
 
 void commit(Warp &warp, const Instruction &, LaneMask mask) {
@@ -78,7 +89,6 @@ void finishCopy(Warp &warp, const Instruction &instruction,
   Instruction access = instruction;
   uint8_t bytes[16];
   readSource(warp, instruction, copy, bytes);
-  warp.block->statistics->bytesLoaded += copy.sourceBytes;
   access.space = Space::Shared;
   std::memcpy(resolve(warp, access, copy.lane, copy.destination, copy.bytes,
                       Access::Write, bytes),
