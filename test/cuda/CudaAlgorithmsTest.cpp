@@ -188,6 +188,8 @@ TEST_F(CudaAlgorithms, NoMemoryToMeasureIn) {
   EXPECT_HAS(outcome.notes[0], "no algorithm was measured, the first one is "
                                "taken: ");
   EXPECT_HAS(outcome.notes[0], "trials of products");
+  // What was not measured is not kept as the fastest.
+  EXPECT_EQ(fastestProduct("3", arenaBytes - workspaceAt).notes, outcome.notes);
 }
 
 TEST_F(CudaAlgorithms, FilesThatAreDamaged) {

@@ -322,9 +322,9 @@ TEST(CudaMatmul, BatchesOfFourDimensions) {
 
 TEST(CudaMatmul, AddressesOfABatchAreAccountedFor) {
   fsdp_rt_matmul_desc desc = plain(4, 5, 6, FSDP_RT_F32);
-  desc.lda = 12;
-  int64_t batch[4] = {1, 1, 3, 2}, aStride[4] = {0, 0, 48, 6},
-          cStride[4] = {0, 0, 40, 20};
+  desc.lda = 24;
+  int64_t batch[4] = {1, 1, 5, 4}, aStride[4] = {0, 0, 96, 6},
+          cStride[4] = {0, 0, 80, 20};
   std::memcpy(desc.batch, batch, sizeof(batch));
   std::memcpy(desc.a_stride, aStride, sizeof(batch));
   std::memcpy(desc.c_stride, cStride, sizeof(batch));
@@ -368,7 +368,7 @@ TEST(CudaMatmul, DimensionsThatAreOneInMemoryBecomeOne) {
 /// Extents of the parts, "m x n x k", of a product of any size.
 std::vector<std::string> partsOf(const fsdp_rt_matmul_desc &desc) {
   std::vector<std::string> extents;
-  for (const fsdp_rt_matmul_desc &part : rt::cutExtents(desc, 0))
+  for (const fsdp_rt_matmul_desc &part : rt::cutExtents(desc))
     extents.push_back(std::to_string(part.m) + " x " + std::to_string(part.n) +
                       " x " + std::to_string(part.k) +
                       (part.accumulate ? " added" : ""));
@@ -403,8 +403,11 @@ TEST(CudaMatmul, ExtentsThatBreakVectorsAreCut) {
             (Strings{"13 x 24 x 16"}));
   EXPECT_EQ(partsOf(pitched(16, 24, 13, FSDP_RT_BF16, true, false)),
             (Strings{"16 x 24 x 13"}));
-  EXPECT_EQ(partsOf(pitched(16, 7, 24, FSDP_RT_BF16, false, true)),
-            (Strings{"16 x 7 x 24"}));
+  // Nothing is left of such an extent, and no part would be fast.
+  EXPECT_EQ(partsOf(pitched(16, 7, 57, FSDP_RT_BF16, false, true)),
+            (Strings{"16 x 7 x 57"}));
+  EXPECT_EQ(partsOf(pitched(16, 57, 7, FSDP_RT_BF16, false, true)),
+            (Strings{"16 x 57 x 7"}));
   // TF32 has four in 16 bytes, and other f32 products have no vectors.
   fsdp_rt_matmul_desc wide = pitched(16, 58, 24, FSDP_RT_F32, false, true);
   EXPECT_EQ(partsOf(wide), (Strings{"16 x 58 x 24"}));
@@ -415,7 +418,6 @@ TEST(CudaMatmul, ExtentsThatBreakVectorsAreCut) {
 TEST(CudaMatmul, ProductsThatACutWouldNotHelp) {
   fsdp_rt_matmul_desc desc = pitched(16, 57, 57, FSDP_RT_F16, false, false);
   EXPECT_EQ(partsOf(desc).size(), 4u);
-  EXPECT_EQ(rt::cutExtents(desc).size(), 1u) << "of few operations";
   auto changed = [&](auto change) {
     fsdp_rt_matmul_desc other = desc;
     change(other);
@@ -429,9 +431,35 @@ TEST(CudaMatmul, ProductsThatACutWouldNotHelp) {
               d.a_stride[3] = 57;
             }),
             1u);
-  // Sums to which something is added are rounded once.
-  EXPECT_EQ(changed([](Desc &d) { d.accumulate = 1; }), 2u);
-  EXPECT_EQ(changed([](Desc &d) { d.epilogue = FSDP_RT_EPILOGUE_BIAS; }), 2u);
+  // Sums to which something is added are rounded once, so k stays whole, and
+  // then a cut of n alone would not help.
+  EXPECT_EQ(changed([](Desc &d) { d.accumulate = 1; }), 1u);
+  EXPECT_EQ(changed([](Desc &d) { d.epilogue = FSDP_RT_EPILOGUE_BIAS; }), 1u);
+  EXPECT_EQ(changed([](Desc &d) {
+              d.accumulate = 1;
+              d.k = 56;
+            }),
+            2u);
+}
+
+TEST(CudaMatmul, CutsThatCostMoreThanTheyGain) {
+  auto isFaster = [](int64_t m, int64_t n, int64_t k, bool transA,
+                     bool transB) {
+    fsdp_rt_matmul_desc desc = pitched(m, n, k, FSDP_RT_BF16, transA, transB);
+    std::vector<fsdp_rt_matmul_desc> parts = rt::cutExtents(desc);
+    EXPECT_GT(parts.size(), 1u);
+    return rt::areFaster(parts, desc);
+  };
+  // Logits of GPT-2, and the gradients of their factors.
+  EXPECT_TRUE(isFaster(8192, 50257, 768, false, true));
+  EXPECT_TRUE(isFaster(8192, 768, 50257, false, false));
+  EXPECT_TRUE(isFaster(50257, 768, 8192, true, false));
+  // Nine classes of as many operations as a step has elsewhere: all is reading.
+  EXPECT_FALSE(isFaster(16384, 9, 4096, false, true));
+  EXPECT_FALSE(isFaster(16384, 4096, 9, false, false));
+  EXPECT_FALSE(isFaster(9, 4096, 16384, true, false));
+  // A launch more is longer than all of it.
+  EXPECT_FALSE(isFaster(64, 57, 64, false, true));
 }
 
 TEST(CudaMatmul, PartsComputeTheProduct) {
@@ -450,7 +478,10 @@ TEST(CudaMatmul, PartsComputeTheProduct) {
           desc.batch[3] = 2;
           desc.a_stride[3] = 40 * 40;
           desc.c_stride[3] = 40 * 32;
-          std::vector<fsdp_rt_matmul_desc> parts = rt::cutExtents(desc, 0);
+          // With something added, only what is not k can be cut.
+          if (epilogue != 0)
+            desc.k = 40;
+          std::vector<fsdp_rt_matmul_desc> parts = rt::cutExtents(desc);
           EXPECT_GT(parts.size(), 1u);
           expectProduct(desc, parts);
         }

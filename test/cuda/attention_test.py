@@ -278,7 +278,9 @@ class AttentionByTensorCores(unittest.TestCase):
 
     def test_places_that_are_no_multiple_of_16_bytes(self):
         self.check(Attention("a", 1, 40, 40, 64, 64), Attention("b", 1, 19, 21, 33, 7),
-                   Attention("c", 1, 40, 40, 64, 64, border=4), Attention("d", 1, 70, 19, 16, 32, border=3))
+                   Attention("c", 1, 40, 40, 64, 64, border=4), Attention("d", 1, 70, 19, 16, 32, border=3),
+                   # Of several tiles in two stages, by elements.
+                   Attention("e", 1, 150, 150, 64, 64, isCausal=True, border=4))
 
     def test_f16(self):
         self.check(Attention("a", 1, 40, 70, 64, 48, isCausal=True), dtype="f16")

@@ -100,8 +100,7 @@ private:
   /// tile before it is multiplied:
   ///
   ///     copy tile 0
-  ///     for each tile { wait for its copies; barrier; copy the next; multiply
-  ///     }
+  ///     each tile: wait for its copies, barrier, copy the next, multiply
   ///
   /// so one barrier both shows a tile to all threads and frees the other stage.
   Values emitTiles(Value begin, Value end, ArrayRef<Part> columns,

@@ -22,6 +22,9 @@ static constexpr int64_t kMostTunedRows = 128;
 /// The most shared memory of a block, which all cards of sm_80 and later give
 /// to a block that asks for it.
 static constexpr int64_t kMostSharedBytes = 99 * 1024;
+/// Of two blocks on a multiprocessor of sm_80, the smallest that trains large
+/// models: 164 KiB, of which the driver takes 1 KiB a block.
+static constexpr int64_t kSharedBytesOfTwo = 81 * 1024;
 
 bool fsdp::canUseTensorCores(const AttentionParts &parts) {
   Type type = parts.types[kQ].getElementType();
@@ -154,6 +157,11 @@ AttentionMatrixTiles::AttentionMatrixTiles(const AttentionParts &parts,
                       getVectorSize(parts, copied.second) == 8;
   stages = canCopyAhead ? (tuned ? tuned->stages : kMostStages) : 1;
   layOut(parts.isBackward(), isOfKeys);
+  // Two tiles of half the columns leave room for another block.
+  if (!tuned && stages > 1 && sharedBytes > kSharedBytesOfTwo) {
+    columns /= 2;
+    layOut(parts.isBackward(), isOfKeys);
+  }
   if (stages > 1 && sharedBytes > kMostSharedBytes) {
     stages = 1;
     layOut(parts.isBackward(), isOfKeys);

@@ -306,8 +306,10 @@ Status CudaLoader::addMatmul(const fsdp_rt_matmul_desc &desc) {
     return Status::ok();
   }
   std::vector<fsdp_rt_matmul_desc> parts = cutExtents(desc);
-  if (parts.size() > 1)
+  if (areFaster(parts, desc))
     rank_.products().countCut();
+  else
+    parts = {desc};
   for (const fsdp_rt_matmul_desc &part : parts) {
     Result<std::unique_ptr<CudaProduct>> product =
         rank_.products().prepare(part);

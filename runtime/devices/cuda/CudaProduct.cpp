@@ -271,6 +271,11 @@ CudaProduct::create(const CublasLtApi &api, lt::Handle handle,
 /// library takes its alignment for granted.
 static size_t paddedCount(size_t count) { return (count + 31) / 32 * 32; }
 
+bool CudaProduct::isInPlace() const {
+  const Call &first = items_.empty() ? calls_.front() : items_.front();
+  return first.c == first.d;
+}
+
 std::vector<cu::Pointer> CudaProduct::addresses(const Call &move) const {
   size_t count = paddedCount(items_.size());
   std::vector<cu::Pointer> all(4 * count);
@@ -285,8 +290,8 @@ std::vector<cu::Pointer> CudaProduct::addresses(const Call &move) const {
 
 CudaProduct::Call CudaProduct::callByPointers(cu::Pointer place) const {
   cu::Pointer bytes = paddedCount(items_.size()) * sizeof(cu::Pointer);
-  return {place, place + bytes, place + 2 * bytes, place + 3 * bytes,
-          bias_, workspace_};
+  cu::Pointer c = place + 2 * bytes, d = isInPlace() ? c : place + 3 * bytes;
+  return {place, place + bytes, c, d, bias_, workspace_};
 }
 
 Result<std::vector<lt::Algorithm>>

@@ -87,6 +87,8 @@ private:
   };
   Status issue(const Call &call, const lt::Algorithm &algorithm,
                cu::Stream stream) const;
+  /// Whether D is C, as the library knows by their addresses.
+  bool isInPlace() const;
   /// Of a product by pointers: the addresses of all A, then of B, C and D, with
   /// @move added to each.
   std::vector<cu::Pointer> addresses(const Call &move) const;

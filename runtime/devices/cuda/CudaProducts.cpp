@@ -17,8 +17,13 @@ namespace fsdp::rt {
 
 namespace {
 
-/// Algorithms that are measured.
+/// Algorithms that are measured, and how many times as fast as an earlier one a
+/// later one has to be.
 constexpr int maxProposals = 8;
+constexpr double leastGain = 1.02;
+/// Calls that one with arrays of addresses replaces, at least: a call of
+/// matrices at equal distances needs no addresses.
+constexpr size_t leastCalls = 4;
 
 } // namespace
 
@@ -63,7 +68,7 @@ CudaProducts::prepareByPointers(const fsdp_rt_matmul_desc &desc,
     return Made();
   Result<cu::Pointer> place = pointers_.add((*made)->addresses({}));
   if (!place.isOk())
-    return place.status();
+    return Made();
   (*made)->calls_ = {(*made)->callByPointers(*place)};
   return made;
 }
@@ -74,7 +79,7 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
     return s;
   BatchCalls calls = cutBatch(desc);
   Result<std::unique_ptr<CudaProduct>> made = std::unique_ptr<CudaProduct>();
-  if (calls.starts.size() > 1)
+  if (calls.starts.size() >= leastCalls)
     made = prepareByPointers(desc, calls);
   if (made.isOk() && !*made)
     made = CudaProduct::create(*api_, handle_, desc, calls, arena_.base(),
@@ -84,24 +89,25 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
   return made;
 }
 
-lt::Algorithm CudaProducts::measure(const CudaProduct &product,
-                                    const std::vector<lt::Algorithm> &proposed,
-                                    ProductTrials &trials) {
+std::optional<lt::Algorithm>
+CudaProducts::measure(const CudaProduct &product,
+                      const std::vector<lt::Algorithm> &proposed,
+                      ProductTrials &trials) {
   Result<std::vector<std::optional<double>>> times =
       trials.measure(product, proposed);
   if (!times.isOk()) {
     notes_.push_back("product " + product.key_ +
                      ": no algorithm was measured, the first one is taken: " +
                      times.status().message());
-    return proposed.front();
+    return std::nullopt;
   }
   std::optional<size_t> best;
   for (size_t i = 0; i < times->size(); ++i)
-    if ((*times)[i] && (!best || *(*times)[i] < *(*times)[*best]))
+    if ((*times)[i] && (!best || *(*times)[i] * leastGain < *(*times)[*best]))
       best = i;
   // All fail here as they will in a run, which tells how.
   if (!best)
-    return proposed.front();
+    return std::nullopt;
   ++measured_;
   chosenTime_ += *(*times)[*best];
   firstTime_ += times->front().value_or(*(*times)[*best]);
@@ -138,13 +144,16 @@ Result<lt::Algorithm> CudaProducts::chooseOne(const CudaProduct &product,
       product.propose(context_, isMeasured ? maxProposals : 1);
   if (!proposed.isOk())
     return proposed.status();
-  lt::Algorithm chosen = isMeasured && proposed->size() > 1
-                             ? measure(product, *proposed, trials)
-                             : proposed->front();
+  std::optional<lt::Algorithm> chosen = proposed->front();
+  if (isMeasured && proposed->size() > 1)
+    chosen = measure(product, *proposed, trials);
+  // A later run may have the memory for it.
+  if (!chosen)
+    return proposed->front();
   AlgorithmCache::Choice choice = {};
-  std::copy_n(chosen.data, 8, choice.data);
+  std::copy_n(chosen->data, 8, choice.data);
   cache_->keep(product.key_, choice);
-  return chosen;
+  return *chosen;
 }
 
 Result<std::vector<lt::Algorithm>>

@@ -72,10 +72,10 @@ private:
   chooseAll(const std::vector<const CudaProduct *> &products);
   Result<lt::Algorithm> chooseOne(const CudaProduct &product,
                                   ProductTrials &trials);
-  /// The fastest of @proposed, the first where none could be measured.
-  lt::Algorithm measure(const CudaProduct &product,
-                        const std::vector<lt::Algorithm> &proposed,
-                        ProductTrials &trials);
+  /// The fastest of @proposed; none where nothing could be measured.
+  std::optional<lt::Algorithm>
+  measure(const CudaProduct &product,
+          const std::vector<lt::Algorithm> &proposed, ProductTrials &trials);
   Status shareChoices(std::vector<lt::Algorithm> &chosen);
 
   World &world_;

@@ -19,6 +19,11 @@ namespace {
 
 constexpr int64_t vectorBytes = 16;
 
+/// Of an H200 (docs/measured): products a second by slow and by fast code, in
+/// flops, and bytes a second; a launch, in seconds, is an estimate.
+constexpr double slowFlops = 95e12, fastFlops = 600e12, bandwidth = 4e12,
+                 launchSeconds = 3e-6;
+
 /// Elements of one extent: [begin, end).
 struct Range {
   int64_t begin, end;
@@ -83,22 +88,25 @@ fsdp_rt_matmul_desc getPart(const fsdp_rt_matmul_desc &desc, Range m, Range n,
 
 } // namespace
 
-std::vector<fsdp_rt_matmul_desc> cutExtents(const fsdp_rt_matmul_desc &desc,
-                                            int64_t minFlops) {
+std::vector<fsdp_rt_matmul_desc> cutExtents(const fsdp_rt_matmul_desc &desc) {
   int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
-  if (!usesTensorCores(desc) || hal::matmulFlops(desc) < minFlops ||
-      !hasAlignedRows(desc, size))
+  if (!usesTensorCores(desc) || !hasAlignedRows(desc, size))
     return {desc};
   int64_t vector = vectorBytes / size;
+  // Neighbours in memory: of A along m where it is transposed, else along k; of
+  // B along k where it is, else along n; of C along n.
+  bool wantsM = desc.trans_a, wantsK = !desc.trans_a || desc.trans_b;
+  bool breaksK = wantsK && desc.k % vector != 0;
   // What is added to the rest's sum would be rounded with it.
   bool mayCutK =
       desc.dtype == FSDP_RT_F32 || (desc.epilogue == 0 && !desc.accumulate);
-  // Neighbours in memory: of A along m where it is transposed, else along k; of
-  // B along k where it is, else along n; of C along n.
-  bool wantsK = !desc.trans_a || desc.trans_b;
-  std::vector<Range> ms = cut(desc.m, vector, desc.trans_a),
+  // The largest part has fast code only if no extent of it breaks a vector.
+  if ((breaksK && !mayCutK) || (wantsM && desc.m < vector) || desc.n < vector ||
+      (wantsK && desc.k < vector))
+    return {desc};
+  std::vector<Range> ms = cut(desc.m, vector, wantsM),
                      ns = cut(desc.n, vector, true),
-                     ks = cut(desc.k, vector, wantsK && mayCutK);
+                     ks = cut(desc.k, vector, wantsK);
   std::vector<fsdp_rt_matmul_desc> parts;
   for (Range m : ms)
     for (Range n : ns) {
@@ -114,6 +122,20 @@ std::vector<fsdp_rt_matmul_desc> cutExtents(const fsdp_rt_matmul_desc &desc,
       }
     }
   return parts;
+}
+
+bool areFaster(const std::vector<fsdp_rt_matmul_desc> &parts,
+               const fsdp_rt_matmul_desc &desc) {
+  if (parts.size() < 2)
+    return false;
+  auto seconds = [](const fsdp_rt_matmul_desc &product, double flops) {
+    return std::max(static_cast<double>(hal::matmulFlops(product)) / flops,
+                    static_cast<double>(hal::matmulBytes(product)) / bandwidth);
+  };
+  double inParts = launchSeconds * static_cast<double>(parts.size() - 1);
+  for (const fsdp_rt_matmul_desc &part : parts)
+    inParts += seconds(part, fastFlops);
+  return inParts < seconds(desc, slowFlops);
 }
 
 } // namespace fsdp::rt

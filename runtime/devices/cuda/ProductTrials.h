@@ -12,18 +12,24 @@
 
 namespace fsdp::rt {
 
+class CudaGraph;
+
 /// Times of algorithms, by running each on the device, in memory beside the
 /// arena: operands, result and workspace of one call, which it has until it is
 /// destroyed.
 class ProductTrials {
 public:
-  /// Runs of each algorithm between two events, and how often that is repeated;
-  /// the shortest counts. Before, it runs once.
-  static constexpr int runs = 5, rounds = 2;
+  /// Runs of each algorithm in a graph, between two events, and how often that
+  /// is launched; the shortest counts. Issued one by one, products of a few
+  /// microseconds would take as long as the host takes to issue them.
+  static constexpr int runs = 5, rounds = 3;
 
   /// Both must outlive it.
   ProductTrials(const CudaContext &context, CudaCopies &copies)
       : context_(context), copies_(copies) {}
+  ~ProductTrials();
+  ProductTrials(const ProductTrials &) = delete;
+  ProductTrials &operator=(const ProductTrials &) = delete;
 
   /// The microseconds that one call of @product takes by each algorithm; none
   /// by one that cannot run. Fails where the device has no memory for it.
@@ -36,6 +42,8 @@ private:
   Result<CudaProduct::Call> place(const CudaProduct &product);
   Result<double> time(const CudaProduct &product, const CudaProduct::Call &call,
                       const lt::Algorithm &algorithm);
+  /// Launches it on the stream, and waits.
+  Result<double> time(const CudaGraph &graph);
 
   const CudaContext &context_;
   CudaCopies &copies_;
