@@ -521,6 +521,10 @@ void readAll(const JsonReader &json, Manifest &manifest) {
             value.fail("expected a variable of NCCL, got '" + name + "'");
           manifest.ncclVariables[name] = value.nonEmptyString();
         });
+  if (json.has("tuning")) {
+    manifest.tunedFor = json["tuning"]["device"].nonEmptyString();
+    manifest.tunedCapability = json["tuning"]["capability"].nonEmptyString();
+  }
   json["flat_params"].forEach([&](const JsonReader &flat) {
     manifest.flatParams.push_back(readFlatParam(flat, manifest.mesh));
   });

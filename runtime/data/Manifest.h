@@ -226,6 +226,9 @@ struct Manifest {
   std::optional<Dtype> reduceDtype;
   /// What NCCL should be told, as variables of its environment.
   std::map<std::string, std::string> ncclVariables;
+  /// Of the card whose table decided shapes of kernels (--tuning): its name and
+  /// compute capability, "9.0"; empty: none did.
+  std::string tunedFor, tunedCapability;
   /// By fsdp_rt_queue: bytes beside the arena that sums over ranks receive on a
   /// CUDA device in the runtime's order; of code for other devices none.
   std::optional<std::map<int32_t, int64_t>> reductionBytes;

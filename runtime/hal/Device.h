@@ -93,6 +93,8 @@ struct DeviceFacts {
   std::string name;
   /// The library that multiplies matrices.
   std::string products;
+  /// Compute capability of a GPU, "9.0"; empty for others.
+  std::string capability;
   /// Of the host, for this rank.
   int threads = 1;
   /// Bytes of the device's own memory that this rank takes, by what takes them;

@@ -37,6 +37,16 @@ std::string describeMemory(const hal::DeviceFacts &facts) {
   return text;
 }
 
+std::string findOtherTuning(const hal::DeviceFacts &facts,
+                            const data::Manifest &manifest) {
+  if (manifest.tunedFor.empty() || facts.capability.empty() ||
+      facts.capability == manifest.tunedCapability)
+    return "";
+  return "warning: shapes of kernels are those that were fast on " +
+         manifest.tunedFor + " (--tuning), a GPU of " +
+         manifest.tunedCapability + "; this one is of " + facts.capability;
+}
+
 std::string findUnreserved(const hal::DeviceFacts &facts, int64_t arenaBytes,
                            int64_t reservedBytes) {
   int64_t beside = facts.memoryBytes() - arenaBytes;

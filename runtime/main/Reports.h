@@ -28,6 +28,10 @@ int64_t traceCapacity(const Options &options);
 /// "the device's memory: arena 2.5 MiB, ..."; empty where it has none of its
 /// own.
 std::string describeMemory(const hal::DeviceFacts &facts);
+/// Says that a program runs on another card than the one whose table decided
+/// shapes of its kernels; empty where that is not so.
+std::string findOtherTuning(const hal::DeviceFacts &facts,
+                            const data::Manifest &manifest);
 /// What takes more of the device's memory beside an arena of `arenaBytes` than
 /// the `reservedBytes` that the program was compiled for; empty where nothing
 /// does, or `reservedBytes` is 0.

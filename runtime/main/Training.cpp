@@ -157,6 +157,8 @@ Status Trainer::prepare() {
   if (std::string memory = describeMemory(facts); !memory.empty())
     remarks.push_back(memory);
   remarks.insert(remarks.end(), facts.remarks.begin(), facts.remarks.end());
+  if (std::string other = findOtherTuning(facts, manifest_); !other.empty())
+    remarks.push_back(other);
   if (std::string unreserved =
           findUnreserved(facts, manifest_.arenaBytes, manifest_.reservedBytes);
       !unreserved.empty())

@@ -53,6 +53,16 @@ class TuningTest(unittest.TestCase):
         self.assertEqual(bytes_[0], 0)
         self.assertGreater(bytes_[1], 0)
 
+    def test_another_card(self):
+        table = self.folder / "tuning.json"
+        for capability in ("8.0", "9.0"):
+            table.write_text(json.dumps({"format": "fsdp-tuning/1", "device": "a card", "compute_capability": capability,
+                                         "reductions": [{"kind": "rows", "threads": 64}]}))
+            done = Program(self.folder, FIXTURE, "--mesh", "shard=1", "--tuning", table).run(quiet=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            told = "those that were fast on a card (--tuning), a GPU of 9.0; this one is of 8.0" in done.stdout + done.stderr
+            self.assertEqual(told, capability == "9.0", done.stderr)
+
     def test_shapes(self):
         expected, plain = self.train()
         for rows, columns, row_threads, column_threads in SHAPES:

@@ -88,6 +88,9 @@ hal::DeviceFacts CudaDevice::facts() const {
   hal::DeviceFacts facts;
   facts.name = "cuda";
   facts.products = rank_->products().describe();
+  int capability = rank_->context().capability();
+  facts.capability =
+      std::to_string(capability / 10) + "." + std::to_string(capability % 10);
   facts.threads = threads_;
   facts.memory = {{"arena", rank_->device().mappedBytes()},
                   {"sums over ranks", rank_->transfers().mappedBytes()},
