@@ -292,8 +292,9 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
     if (!isNew)
       entry->second = std::min(entry->second, best);
   }
-  finish(root, {"rank", "device", "blas", "threads", "times", "traffic",
-                "host_copies", "arena_bytes", "host_bytes", "memory"});
+  finish(root,
+         {"rank", "device", "blas", "remarks", "threads", "times", "traffic",
+          "host_copies", "arena_bytes", "host_bytes", "memory"});
   if (Error error = file.takeError())
     return std::move(error);
   return profile;

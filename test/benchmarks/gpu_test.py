@@ -85,7 +85,7 @@ class Parts(unittest.TestCase):
                    "--target", "cuda", "--tuning", table, "-o", folder / "tuned"]
         self.assertEqual(subprocess.run(command, capture_output=True).returncode, 0)
         other = subprocess.run([*command, "--cluster", "h100-sxm"], capture_output=True, text=True)
-        self.assertIn("expected a table of the cluster's device, H100-SXM5-80GB, got one of Emulated sm_80", other.stderr)
+        self.assertIn("expected a table of the cluster's device, H100-SXM5-80GB (NVIDIA H100 80GB HBM3), got one of Emulated sm_80", other.stderr)
 
     def test_attention(self):
         """A program that cannot run, another order of sums in a rerun, and a machine without cuDNN."""

@@ -258,6 +258,43 @@ TEST(CudaAttention, Workspace) {
   EXPECT_TRUE(isThere);
 }
 
+/// A forward pass may need none.
+TEST(CudaAttention, WithoutWorkspace) {
+  AttentionDescriptor attention;
+  attention.layOutSeparately();
+  TestRankOptions options;
+  options.arenaBytes = attention.bytes;
+  fsdp_rt_attention_desc desc = attention.get(false);
+  testAttention = "cudnn";
+  setenv("FSDP_CUDNN_WORKSPACE", "0", 1);
+  EXPECT_CUDA_OK(onCuda(options, [&](TestRank &rank) -> Status {
+    Operands operands(attention);
+    operands.draw(1);
+    if (Status s = put(rank, 0, operands.encode()))
+      return s;
+    Status status = runStep(rank, [&](fsdp_rt_context *ctx) {
+      return fsdp_rt_attention(ctx, &desc);
+    });
+    EXPECT_EQ(rank.executor().device().facts().remarks.back(),
+              "attention: 1 of 1 by cuDNN 9.19.0");
+    return status;
+  }));
+  unsetenv("FSDP_CUDNN_WORKSPACE");
+  testAttention = "own";
+}
+
+/// Of a backward pass, it may add up dq in no fixed order then.
+TEST(CudaAttention, WorkspaceThatDoesNotHoldTheScoresGradients) {
+  AttentionDescriptor attention;
+  attention.layOutSeparately();
+  setenv("FSDP_CUDNN_WORKSPACE", "256", 1);
+  Outcome outcome;
+  Status status = train(attention, outcome);
+  unsetenv("FSDP_CUDNN_WORKSPACE");
+  // The test's descriptors have no code of our own, which takes over.
+  EXPECT_FALSE(status.isOk());
+}
+
 //===----------------------------------------------------------------------===//
 // What it takes
 //===----------------------------------------------------------------------===//

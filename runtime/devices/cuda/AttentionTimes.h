@@ -35,8 +35,8 @@ using OwnAttention = std::function<Result<OwnCode>(size_t call)>;
 bool writesBehind(const fsdp_rt_attention_desc &desc, bool backward,
                   int64_t stateBytes);
 
-/// Small numbers in place of all that the attention reads and that lies behind
-/// `stateBytes`; of no tensor nobody has written to is left.
+/// Fills what the attention reads behind `stateBytes` with small numbers:
+/// memory that nobody has written may hold NaN.
 Status fillOperands(const CudaContext &context, cu::Pointer base,
                     const fsdp_rt_attention_desc &desc, bool backward,
                     int64_t stateBytes, cu::Stream stream);

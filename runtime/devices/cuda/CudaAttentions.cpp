@@ -7,6 +7,7 @@
 
 #include "devices/cuda/CudaAttentions.h"
 
+#include "core/Dtype.h"
 #include "devices/cuda/LibraryVersions.h"
 #include "hal/ComputeRules.h"
 
@@ -50,6 +51,31 @@ struct Verdict {
   char why[256] = {};
 };
 
+/// What rank 0 tells of a kind: whose it is, both times in nanoseconds, and why
+/// the library does not run.
+struct Decision {
+  int64_t isByCudnn = 0, own = 0, cudnn = 0;
+  Verdict verdict;
+};
+
+/// Whose kernels are faster: what is measured again would be decided again.
+constexpr double leastGain = 1.02;
+
+/// Refuses a plan of a backward pass whose workspace does not hold the scores'
+/// gradients: it adds up dq in memory, in no fixed order, and no note of the
+/// library says so.
+Status checkOrder(const CudnnPlan &plan, const CudnnAttention &attention) {
+  int64_t bytes = attention.batch * attention.heads * attention.queries *
+                  attention.keys * dtypeSize(attention.dtype);
+  if (plan.workspaceBytes() >= bytes)
+    return Status::ok();
+  return Status::failed("expected a plan that keeps the gradients of scores, " +
+                        std::to_string(bytes) +
+                        " bytes, so that a rerun has the same bits, got a "
+                        "workspace of " +
+                        std::to_string(plan.workspaceBytes()));
+}
+
 } // namespace
 
 CudaAttentions::~CudaAttentions() {
@@ -80,7 +106,8 @@ Status CudaAttentions::open() {
   missing_ = status.isOk() ? "" : status.message();
   if (Status s =
           agreeOnVersion(world_, status.isOk() ? api_->describe() : "no cuDNN"))
-    return s.withContext("--attention");
+    return s.withContext("--attention" +
+                         (missing_.empty() ? "" : ", " + missing_));
   if (world_.size() > 1) {
     Result<std::unique_ptr<hal::HostChannel>> opened =
         world_.openChannelOfAll();
@@ -154,6 +181,8 @@ Status CudaAttentions::planOne(Program &program, const Call &call,
     Result<std::unique_ptr<CudnnPlan>> plan =
         CudnnPlan::choose(*api_, *device_, std::move(graph->graph), digest);
     status = plan.status();
+    if (status.isOk() && call.isBackward)
+      status = checkOrder(**plan, *call.view);
     if (status.isOk()) {
       Planned planned;
       planned.plan = std::move(*plan);
@@ -170,15 +199,11 @@ Status CudaAttentions::planOne(Program &program, const Call &call,
 
 /// Rank 0's plans are all ranks'.
 Status CudaAttentions::plan(Program &program) {
-  std::map<std::string, size_t> places;
-  std::vector<const Call *> distinct;
-  for (const Call &call : program.calls)
-    if (call.view && places.try_emplace(call.key, distinct.size()).second)
-      distinct.push_back(&call);
-  std::vector<uint64_t> digests(distinct.size());
-  for (size_t i = 0; world_.rank() == 0 && i < distinct.size(); ++i) {
-    const Call &call = *distinct[i];
-    if (!program.kindOf(call).why.empty())
+  // By call, of which ranks with other cards have as many; 0: none.
+  std::vector<uint64_t> digests(program.calls.size());
+  for (size_t i = 0; world_.rank() == 0 && i < digests.size(); ++i) {
+    const Call &call = program.calls[i];
+    if (!call.view || !program.kindOf(call).why.empty())
       continue;
     if (plans_.count(call.key) == 0) {
       const AlgorithmCache::Choice *known = cache_->find(call.key);
@@ -199,9 +224,11 @@ Status CudaAttentions::plan(Program &program) {
   }
   if (Status s = share(digests.data(), digests.size() * sizeof(digests[0])))
     return s;
-  for (size_t i = 0; world_.rank() != 0 && i < distinct.size(); ++i)
-    if (digests[i] != 0 && plans_.count(distinct[i]->key) == 0)
-      (void)planOne(program, *distinct[i], digests[i]);
+  for (size_t i = 0; world_.rank() != 0 && i < digests.size(); ++i) {
+    const Call &call = program.calls[i];
+    if (digests[i] != 0 && call.view && plans_.count(call.key) == 0)
+      (void)planOne(program, call, digests[i]);
+  }
   return Status::ok();
 }
 
@@ -296,6 +323,8 @@ Status CudaAttentions::time(const Call &call, const IssueAttention &own,
     status = theirs.status();
     times.cudnn = theirs.isOk() ? *theirs : 0;
   }
+  // What was given to the stream uses the workspace, however it went.
+  (void)context_.api().streamSynchronize(stream->get());
   // What the library cannot do is ours; a device that fails says so again.
   times.why = status.isOk() ? "" : status.message();
   return Status::ok();
@@ -336,29 +365,35 @@ Status CudaAttentions::measure(Program &program, Kind &kind,
     all.cudnn += times.cudnn;
   }
   kind.times = all;
-  kind.isByCudnn = all.cudnn < all.own;
+  kind.isByCudnn =
+      static_cast<double>(all.cudnn) * leastGain < static_cast<double>(all.own);
   return Status::ok();
 }
 
 Status CudaAttentions::decide(Program &program, const OwnAttention &own) {
-  std::vector<uint8_t> decided(program.kinds.size());
+  std::vector<Decision> decided(program.kinds.size());
   if (world_.rank() == 0) {
     for (size_t i = 0; i < decided.size(); ++i) {
       Kind &kind = program.kinds[i];
-      if (!kind.why.empty())
-        continue;
-      kind.isByCudnn = by_ == AttentionBy::Cudnn;
-      if (by_ == AttentionBy::Auto)
+      if (kind.why.empty() && by_ == AttentionBy::Auto)
         if (Status s = measure(program, kind, own))
           return s.withContext("attention of " + kind.name);
-      decided[i] = kind.isByCudnn;
+      bool isByCudnn = by_ == AttentionBy::Cudnn || kind.isByCudnn;
+      decided[i] = {
+          kind.why.empty() && isByCudnn, kind.times.own, kind.times.cudnn, {}};
+      kind.why.copy(decided[i].verdict.why, sizeof(Verdict) - 1);
     }
     cache_->write(notes_);
   }
-  if (Status s = share(decided.data(), decided.size()))
+  if (Status s = share(decided.data(), decided.size() * sizeof(Decision)))
     return s;
-  for (size_t i = 0; i < decided.size(); ++i)
-    program.kinds[i].isByCudnn = decided[i] != 0;
+  for (size_t i = 0; i < decided.size(); ++i) {
+    Kind &kind = program.kinds[i];
+    kind.isByCudnn = decided[i].isByCudnn != 0;
+    kind.times.own = decided[i].own;
+    kind.times.cudnn = decided[i].cudnn;
+    kind.why = decided[i].verdict.why;
+  }
   return Status::ok();
 }
 
@@ -369,7 +404,8 @@ Status CudaAttentions::decide(Program &program, const OwnAttention &own) {
 Result<std::unique_ptr<CudaAttention>>
 CudaAttentions::bind(const Call &call) const {
   const Planned &planned = plans_.at(call.key);
-  cu::Pointer base = arena_.base(), workspace = workspace_->base();
+  cu::Pointer base = arena_.base(),
+              workspace = workspace_ ? workspace_->base() : 0;
   std::vector<CudnnAddress> addresses;
   for (int tensor = 0; tensor < hal::attentionTensors(call.isBackward);
        ++tensor) {

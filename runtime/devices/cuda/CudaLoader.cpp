@@ -8,6 +8,7 @@
 #include "devices/cuda/CudaLoader.h"
 
 #include "core/Dtype.h"
+#include "core/StableHash.h"
 #include "devices/cuda/OwnKernels.h"
 #include "devices/cuda/ProductParts.h"
 #include "hal/ComputeRules.h"
@@ -236,6 +237,17 @@ Result<OwnCode> CudaLoader::getOwnAttention(size_t index) {
                   std::to_string(kernel.grid) + " x " +
                   std::to_string(kernel.block) + " of " +
                   std::to_string(kernel.sharedBytes);
+  }
+  // Of another compiler's code, which may have the same shape, times differ.
+  auto own = static_cast<const fsdp_rt_cuda_code_desc *>(
+      static_cast<const void *const *>(
+          call.as<fsdp_rt_attention_desc>().implementations)[rank_.target()]);
+  if (!status) {
+    auto functions =
+        static_cast<const fsdp_rt_cuda_kernel_desc *const *>(own->kernels);
+    auto image =
+        static_cast<const fsdp_rt_cuda_image_desc *>(functions[0]->image);
+    code.shape += ", code " + std::to_string(stableHash(image->ptx));
   }
   made_.works_.resize(begin);
   if (status)

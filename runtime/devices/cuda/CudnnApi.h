@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The part of cuDNN 9's binary interface that attention uses: descriptors of
-// operation graphs, engines and plans. test/cuda/HeadersTest.cpp compares it
-// with the toolkit's cudnn.h.
+// operation graphs, engines and plans. test/cuda/CudnnHeadersTest.cpp compares
+// it with the toolkit's cudnn.h.
 //
 //===----------------------------------------------------------------------===//
 

@@ -133,7 +133,9 @@ Status checkTensor(const fsdp_rt_attention_desc &desc, int tensor,
   return Status::ok();
 }
 
-bool isClose(double a, double b) { return std::fabs(a - b) <= 1e-6 * b; }
+bool isClose(double a, double b) {
+  return std::fabs(a - b) <= 1e-6 * std::fabs(b);
+}
 
 /// Fills `made.tensors`; false: not with this split.
 bool placeWith(const fsdp_rt_attention_desc &desc, bool backward, int split,
