@@ -7,15 +7,10 @@ pack() {
   local name steps step options
   steps=$(mktemp -d)
   for name in "${attended[@]}"; do
-    step=$root/test/fixtures/$name options=()
-    case $name in
-      head64 | head128)
-        step=$steps/$name options=(--param-dtype bf16)
-        export_model "$name" "$step" || exit 1 ;;
-      *)
-        pack_expected "$name" &&
-          compile "$name-gradients" "$step" --optimizer sgd:lr=1 --mesh shard=1 || exit 1 ;;
-    esac
+    locate_model "$name" "$steps" || exit 1
+    if [ "$step" = "$root/test/fixtures/$name" ]; then
+      pack_expected "$name" && compile "$name-gradients" "$step" --optimizer sgd:lr=1 --mesh shard=1 || exit 1
+    fi
     compile "attention-$name" "$step" --optimizer-file "$step/optimizer.mlir" --mesh shard=1 "${options[@]}" || exit 1
   done
   rm -r "$steps"

@@ -68,6 +68,17 @@ pack_step() {
   find "$step" -name run -o -name '*.safetensors' | xargs cp -t "$packs/steps/$name"
 }
 
+# locate_model NAME FOLDER: sets `step` to the fixture's folder, or for head64 and head128 exports one to FOLDER, and
+# `options` to what fsdp-compile is given for it.
+locate_model() {
+  step=$root/test/fixtures/$1 options=()
+  case $1 in
+    head64 | head128)
+      step=$2/$1 options=(--param-dtype bf16)
+      export_model "$1" "$step" ;;
+  esac
+}
+
 # export_model NAME FOLDER: a layer of the head size that the name, head64 or head128, says; needs torch.
 export_model() {
   local arch=hf:gpt2 config=n_layer=1,n_embd=768,n_head=12,vocab_size=1024 batch=8 seq=1024

@@ -7,12 +7,7 @@ pack() {
   local name step tables table options
   tables=$(mktemp -d)
   for name in "${tuned[@]}"; do
-    step=$root/test/fixtures/$name options=()
-    case $name in
-      head64 | head128)
-        step=$tables/$name options=(--param-dtype bf16)
-        export_model "$name" "$step" || exit 1 ;;
-    esac
+    locate_model "$name" "$tables" || exit 1
     mkdir "$tables/tables-$name"
     python3 "$here/gpu/tune.py" candidates "$tables/tables-$name" "$([[ $name =~ head([0-9]+) ]] && echo "${BASH_REMATCH[1]}")" || exit 1
     for table in "$tables/tables-$name"/*.json; do

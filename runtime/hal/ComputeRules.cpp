@@ -18,8 +18,6 @@ using View = AttentionView;
 
 /// Numbers that a descriptor has for each tensor.
 constexpr int tensorFields = 8;
-constexpr const char *tensorNames[] = {"q",    "k",  "v",  "out",
-                                       "dout", "dq", "dk", "dv"};
 
 /// One stored matrix and its repetition over the batch.
 struct Operand {
@@ -102,21 +100,17 @@ Status checkEpilogue(const fsdp_rt_matmul_desc &desc, Dtype dtype,
 }
 
 int64_t rowsOf(const fsdp_rt_attention_desc &desc, int tensor) {
-  bool isOfKeys = tensor == View::K || tensor == View::V ||
-                  tensor == View::Dk || tensor == View::Dv;
-  return isOfKeys ? desc.keys : desc.queries;
+  return View::isOfKeys(tensor) ? desc.keys : desc.queries;
 }
 int64_t columnsOf(const fsdp_rt_attention_desc &desc, int tensor) {
-  bool isOfHead = tensor == View::Q || tensor == View::K ||
-                  tensor == View::Dq || tensor == View::Dk;
-  return isOfHead ? desc.head : desc.value;
+  return View::isOfHead(tensor) ? desc.head : desc.value;
 }
 
 Status checkTensor(const fsdp_rt_attention_desc &desc, int tensor,
                    int64_t deviceBytes) {
   View view(desc, tensor);
   auto refuse = [&](const char *expected) {
-    return Status::internal(std::string(tensorNames[tensor]) + ": expected " +
+    return Status::internal(std::string(View::name(tensor)) + ": expected " +
                             expected);
   };
   auto fields =
@@ -220,6 +214,12 @@ int64_t matmulBytes(const fsdp_rt_matmul_desc &desc) {
 
 int64_t matmulFlops(const fsdp_rt_matmul_desc &desc) {
   return 2 * matmulBatch(desc) * desc.m * desc.n * desc.k;
+}
+
+const char *AttentionView::name(int tensor) {
+  constexpr const char *names[] = {"q",    "k",  "v",  "out",
+                                   "dout", "dq", "dk", "dv"};
+  return names[tensor];
 }
 
 AttentionView::AttentionView(const fsdp_rt_attention_desc &desc, int tensor) {

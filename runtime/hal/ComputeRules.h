@@ -47,6 +47,17 @@ constexpr int attentionTensors(bool backward) { return backward ? 8 : 4; }
 /// One tensor of a descriptor.
 struct AttentionView {
   enum Tensor { Q, K, V, Out, Dout, Dq, Dk, Dv };
+  /// "q"
+  static const char *name(int tensor);
+  /// Whether its rows are keys, else queries; and its columns features of q and
+  /// k, else of v and out.
+  static bool isOfKeys(int tensor) {
+    return tensor == K || tensor == V || tensor == Dk || tensor == Dv;
+  }
+  static bool isOfHead(int tensor) {
+    return tensor == Q || tensor == K || tensor == Dq || tensor == Dk;
+  }
+
   int64_t offset;
   Dtype dtype;
   const int64_t *batch;

@@ -18,7 +18,7 @@
 namespace fsdp::test {
 
 /// An attention of rows that lie [batch, row, head, feature], with its tensors
-/// behind one another in the arena.
+/// one after another in the arena.
 struct AttentionDescriptor {
   std::string name = "attention";
   int64_t batch = 1, heads = 1, keyHeads = 1, queries = 128, keys = 128,

@@ -24,9 +24,7 @@ constexpr lt::Error invalidValue = 7, notSupported = 15;
 class CublasLtDouble : public testing::Test {
 protected:
   void SetUp() override {
-    auto driver = rt::DriverApi::ofProcess();
-    ASSERT_TRUE(driver.isOk()) << driver.status().message();
-    auto made = rt::CudaContext::create(**driver, 0);
+    auto made = openFirstDevice();
     ASSERT_TRUE(made.isOk()) << made.status().message();
     context = std::move(*made);
     auto library = rt::CublasLtApi::ofProcess();

@@ -174,12 +174,10 @@ TEST_F(CudaAlgorithms, TheFastestOfThoseThatAreProposed) {
 
 TEST_F(CudaAlgorithms, NoMemoryToMeasureIn) {
   setenv("FSDP_EMULATOR_MEMORY", "3145728", 1);
-  auto driver = rt::DriverApi::ofProcess();
-  ASSERT_TRUE(driver.isOk());
-  auto context = rt::CudaContext::create(**driver, 0);
+  auto context = openFirstDevice();
   ASSERT_TRUE(context.isOk());
   size_t free = 0, total = 0;
-  ASSERT_EQ((*driver)->memGetInfo(&free, &total), rt::cu::success);
+  ASSERT_EQ((*context)->api().memGetInfo(&free, &total), rt::cu::success);
   if (total != 3145728)
     GTEST_SKIP() << "another test of this process has opened the driver";
   Outcome outcome = fastestProduct("3", arenaBytes - workspaceAt);
@@ -222,9 +220,7 @@ TEST_F(CudaAlgorithms, FilesThatAreDamaged) {
 TEST_F(CudaAlgorithms, AlgorithmsThatTheLibraryDoesNotTake) {
   Outcome first = product("3");
   std::string path = file();
-  auto driver = rt::DriverApi::ofProcess();
-  ASSERT_TRUE(driver.isOk());
-  auto context = rt::CudaContext::create(**driver, 0);
+  auto context = openFirstDevice();
   ASSERT_TRUE(context.isOk());
   // Its key is known, what it stands for is not.
   std::string text = read(path), key;

@@ -73,6 +73,13 @@ class SmallMessages : public testing::Environment {
 [[maybe_unused]] testing::Environment *const smallMessages =
     testing::AddGlobalTestEnvironment(new SmallMessages);
 
+Result<std::unique_ptr<rt::CudaContext>> openFirstDevice() {
+  Result<const rt::DriverApi *> driver = rt::DriverApi::ofProcess();
+  if (!driver.isOk())
+    return driver.status();
+  return rt::CudaContext::create(**driver, 0);
+}
+
 Status onCuda(const TestRankOptions &options,
               const std::function<Status(TestRank &)> &body) {
   return runLocally(1, [&](rt::World &world) -> Status {

@@ -14,12 +14,14 @@
 #define FSDP_TEST_CUDA_CUDATEST_H
 
 #include "FunctionStep.h"
+#include "devices/cuda/CudaContext.h"
 #include "devices/cuda/NcclChannel.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,6 +54,9 @@ const fsdp_rt_cuda_image_desc &testKernels();
 /// Of the devices that a thread makes.
 extern thread_local rt::Reduction testReduction;
 extern thread_local const char *testAttention;
+
+/// The emulated driver's first device.
+rt::Result<std::unique_ptr<rt::CudaContext>> openFirstDevice();
 
 /// A rank of a world of one, on the device.
 rt::Status onCuda(const TestRankOptions &options,

@@ -127,7 +127,7 @@ class BarriersTest(unittest.TestCase):
         self.assertGreaterEqual(found, 2)
 
     def test_tiles_that_arrive_while_others_are_multiplied(self):
-        """Waits for copies, and the barriers behind them, which also free the memory of the tile before."""
+        """Waits for copies, and the barriers after them, which also free the memory of the tile before."""
         program, image = self.compile("gpt2-head64-bf16")
         families = set()
         for kernel in KERNEL.finditer(image):

@@ -71,7 +71,7 @@ class CudnnAttention(unittest.TestCase):
             self.check_losses(program, "note: attention: 2 of 2 by cuDNN 9.19.0\n", "-n", "2")
 
     def test_dependent_launch(self):
-        """A kernel behind cuDNN's begins when those have ended."""
+        """A kernel after cuDNN's begins when those have ended."""
         saved = []
         for launch in ("on", "off"):
             outcome, files, _ = self.run_program(self.gpt2, "--attention", "cudnn", "--dependent-launch", launch,

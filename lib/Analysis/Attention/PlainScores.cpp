@@ -21,7 +21,7 @@ using namespace mlir::fsdp;
 namespace {
 
 /// The key's index less the query's.
-enum class KeyOrder { Before, Same, Behind };
+enum class KeyOrder { Before, Same, After };
 
 /// Below it, no score can be told from minus infinity by its exponential.
 constexpr double lowest = -1e30;
@@ -177,8 +177,8 @@ static bool isPlain(Region &region, unsigned scores, unsigned own,
   for (KeyOrder order : {KeyOrder::Before, KeyOrder::Same})
     if (!Evaluation(body, scores, order).yielded.isArgument(own))
       return false;
-  Known behind = Evaluation(body, scores, KeyOrder::Behind).yielded;
-  return isCausal ? isMasked(behind) : behind.isArgument(own);
+  Known after = Evaluation(body, scores, KeyOrder::After).yielded;
+  return isCausal ? isMasked(after) : after.isArgument(own);
 }
 
 static bool isScorePlain(Region &score, bool isCausal) {
@@ -192,7 +192,7 @@ bool mlir::fsdp::hasPlainScores(AttentionOp attention) {
 }
 
 bool mlir::fsdp::hasPlainScores(AttentionBackwardOp attention) {
-  // Of a masked score the gradient behind the softmax is 0 already.
+  // Of a masked score the gradient that the softmax hands back is 0 already.
   return attention.getCaptured().empty() &&
          isScorePlain(attention.getScore(), attention.getCausal()) &&
          isPlain(attention.getGradient(), 2, 0, attention.getCausal(),

@@ -30,13 +30,13 @@ struct OwnCode {
 };
 using OwnAttention = std::function<Result<OwnCode>(size_t call)>;
 
-/// Whether everything that an attention writes lies behind the first
-/// `stateBytes` of the arena: nothing there has a value between runs.
-bool writesBehind(const fsdp_rt_attention_desc &desc, bool backward,
-                  int64_t stateBytes);
+/// Whether nothing that an attention writes lies in the first `stateBytes` of
+/// the arena: what follows has no value between runs.
+bool writesNoState(const fsdp_rt_attention_desc &desc, bool backward,
+                   int64_t stateBytes);
 
-/// Fills what the attention reads behind `stateBytes` with small numbers:
-/// memory that nobody has written may hold NaN.
+/// Fills what the attention reads, but states (the first `stateBytes`), with
+/// small numbers: memory that nobody has written may hold NaN.
 Status fillOperands(const CudaContext &context, cu::Pointer base,
                     const fsdp_rt_attention_desc &desc, bool backward,
                     int64_t stateBytes, cu::Stream stream);

@@ -9,6 +9,7 @@
 
 #include "core/Dtype.h"
 #include "devices/cuda/LibraryVersions.h"
+#include "devices/cuda/StreamTime.h"
 #include "hal/ComputeRules.h"
 
 #include <algorithm>
@@ -18,15 +19,6 @@
 namespace fsdp::rt {
 
 namespace {
-
-using View = hal::AttentionView;
-
-/// Of parts of the workspace.
-constexpr int64_t partAlignment = 256;
-
-int64_t roundUp(int64_t bytes) {
-  return (bytes + partAlignment - 1) / partAlignment * partAlignment;
-}
 
 /// Adds to the count of a text.
 void count(std::vector<std::pair<std::string, int64_t>> &texts,
@@ -57,9 +49,6 @@ struct Decision {
   int64_t isByCudnn = 0, own = 0, cudnn = 0;
   Verdict verdict;
 };
-
-/// Whose kernels are faster: what is measured again would be decided again.
-constexpr double leastGain = 1.02;
 
 /// Refuses a plan of a backward pass whose workspace does not hold the scores'
 /// gradients: it adds up dq in memory, in no fixed order, and no note of the
@@ -108,13 +97,6 @@ Status CudaAttentions::open() {
           agreeOnVersion(world_, status.isOk() ? api_->describe() : "no cuDNN"))
     return s.withContext("--attention" +
                          (missing_.empty() ? "" : ", " + missing_));
-  if (world_.size() > 1) {
-    Result<std::unique_ptr<hal::HostChannel>> opened =
-        world_.openChannelOfAll();
-    if (!opened.isOk())
-      return opened.status();
-    ranks_ = std::move(*opened);
-  }
   isOpened_ = true;
   if (status.isOk() && world_.rank() == 0) {
     cache_.emplace(AlgorithmCache::directoryOfProcess(), context_.name(),
@@ -122,12 +104,6 @@ Status CudaAttentions::open() {
     cache_->read(notes_);
   }
   return Status::ok();
-}
-
-Status CudaAttentions::share(void *data, size_t bytes) {
-  if (!ranks_ || bytes == 0)
-    return Status::ok();
-  return ranks_->broadcast(data, data, static_cast<int64_t>(bytes), 0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -186,8 +162,8 @@ Status CudaAttentions::planOne(Program &program, const Call &call,
     if (status.isOk()) {
       Planned planned;
       planned.plan = std::move(*plan);
-      planned.rowSumsAt = roundUp(planned.plan->workspaceBytes());
-      planned.bytes = planned.rowSumsAt + roundUp(call.view->rowSumBytes());
+      planned.rowSumsAt = alignPart(planned.plan->workspaceBytes());
+      planned.bytes = planned.rowSumsAt + alignPart(call.view->rowSumBytes());
       planned.graph = std::move(*graph);
       plans_.emplace(call.key, std::move(planned));
       return status;
@@ -222,7 +198,7 @@ Status CudaAttentions::plan(Program &program) {
     }
     digests[i] = plans_.at(call.key).plan->digest();
   }
-  if (Status s = share(digests.data(), digests.size() * sizeof(digests[0])))
+  if (Status s = rankZero_.broadcast(digests))
     return s;
   for (size_t i = 0; world_.rank() != 0 && i < digests.size(); ++i) {
     const Call &call = program.calls[i];
@@ -273,15 +249,12 @@ int64_t CudaAttentions::mappedBytes() const {
 
 /// What one rank cannot, none does: what the first of them says.
 Status CudaAttentions::agree(Program &program) {
-  if (!ranks_)
+  if (world_.size() == 1)
     return Status::ok();
-  std::vector<Verdict> mine(program.kinds.size());
+  std::vector<Verdict> mine(program.kinds.size()), all;
   for (size_t i = 0; i < mine.size(); ++i)
     program.kinds[i].why.copy(mine[i].why, sizeof(mine[i].why) - 1);
-  std::vector<Verdict> all(mine.size() * static_cast<size_t>(world_.size()));
-  if (Status s = ranks_->allGather(
-          mine.data(), all.data(),
-          static_cast<int64_t>(mine.size() * sizeof(Verdict))))
+  if (Status s = rankZero_.gather(mine, all))
     return s;
   for (size_t i = 0; i < mine.size(); ++i) {
     std::string &why = program.kinds[i].why;
@@ -347,8 +320,8 @@ Status CudaAttentions::measure(Program &program, Kind &kind,
     if (known && known->data[0] == digest) {
       times.own = static_cast<int64_t>(known->data[1]);
       times.cudnn = static_cast<int64_t>(known->data[2]);
-    } else if (writesBehind(*call.desc, call.isBackward,
-                            layout_.state.device)) {
+    } else if (writesNoState(*call.desc, call.isBackward,
+                             layout_.state.device)) {
       if (Status s = time(call, code->issue, times))
         return s;
       if (times.why.empty())
@@ -385,11 +358,13 @@ Status CudaAttentions::decide(Program &program, const OwnAttention &own) {
     }
     cache_->write(notes_);
   }
-  if (Status s = share(decided.data(), decided.size() * sizeof(Decision)))
+  if (Status s = rankZero_.broadcast(decided))
     return s;
   for (size_t i = 0; i < decided.size(); ++i) {
     Kind &kind = program.kinds[i];
     kind.isByCudnn = decided[i].isByCudnn != 0;
+    if (world_.rank() == 0)
+      continue;
     kind.times.own = decided[i].own;
     kind.times.cudnn = decided[i].cudnn;
     kind.why = decided[i].verdict.why;

@@ -22,7 +22,7 @@
 #include "devices/cuda/CudaMemory.h"
 #include "devices/cuda/CudaSettings.h"
 #include "devices/cuda/CudnnAttention.h"
-#include "hal/Channel.h"
+#include "devices/cuda/RankZero.h"
 #include "hal/Layout.h"
 #include "hal/Recording.h"
 #include "hal/World.h"
@@ -133,7 +133,6 @@ private:
   Status decide(Program &program, const OwnAttention &own);
   Status time(const Call &call, const IssueAttention &own, Times &times);
   Status measure(Program &program, Kind &kind, const OwnAttention &own);
-  Status share(void *data, size_t bytes);
   Result<std::unique_ptr<CudaAttention>> bind(const Call &call) const;
   void remember(const Program &program);
 
@@ -149,7 +148,7 @@ private:
   std::string missing_;
   dnn::Handle handle_ = nullptr;
   std::optional<CudnnDevice> device_;
-  std::unique_ptr<hal::HostChannel> ranks_;
+  RankZero rankZero_{world_};
   /// What rank 0 reads and keeps.
   std::optional<AlgorithmCache> cache_;
   /// By key.

@@ -160,13 +160,18 @@ Status CudaLoader::addKernel(const fsdp_rt_cuda_kernel_desc &kernel,
   return Status::ok();
 }
 
+const fsdp_rt_cuda_code_desc *
+CudaLoader::codeOf(const void *implementations) const {
+  if (!implementations)
+    return nullptr;
+  auto byTarget = static_cast<const void *const *>(implementations);
+  return static_cast<const fsdp_rt_cuda_code_desc *>(byTarget[rank_.target()]);
+}
+
 Status CudaLoader::addCode(const void *implementations,
                            std::vector<cu::Pointer> parameters,
                            Workspace workspace) {
-  auto code = implementations ? static_cast<const fsdp_rt_cuda_code_desc *>(
-                                    static_cast<const void *const *>(
-                                        implementations)[rank_.target()])
-                              : nullptr;
+  const fsdp_rt_cuda_code_desc *code = codeOf(implementations);
   if (!code || !code->kernels)
     return Status::internal("expected code for CUDA devices, got null");
   if (code->kernel_count < 1 || code->kernel_count > maxKernels)
@@ -222,42 +227,35 @@ Status CudaLoader::chooseAttentions() {
 
 Result<OwnCode> CudaLoader::getOwnAttention(size_t index) {
   const hal::Call &call = made_.recording().calls()[index];
+  const auto &desc = call.as<fsdp_rt_attention_desc>();
   size_t begin = made_.works_.size();
   Status status =
-      addOwnAttention(call.as<fsdp_rt_attention_desc>(),
-                      call.function == Function::attention_backward);
-  std::vector<CudaKernel> kernels;
-  OwnCode code;
-  std::vector<void **> parameters;
-  for (size_t i = begin; i < made_.works_.size(); ++i) {
-    const CudaKernel &kernel = made_.works_[i].kernel;
-    kernels.push_back(kernel);
-    parameters.push_back(made_.works_[i].parameters);
-    code.shape += (code.shape.empty() ? "" : " + ") +
-                  std::to_string(kernel.grid) + " x " +
-                  std::to_string(kernel.block) + " of " +
-                  std::to_string(kernel.sharedBytes);
-  }
-  // Of another compiler's code, which may have the same shape, times differ.
-  auto own = static_cast<const fsdp_rt_cuda_code_desc *>(
-      static_cast<const void *const *>(
-          call.as<fsdp_rt_attention_desc>().implementations)[rank_.target()]);
-  if (!status) {
-    auto functions =
-        static_cast<const fsdp_rt_cuda_kernel_desc *const *>(own->kernels);
-    auto image =
-        static_cast<const fsdp_rt_cuda_image_desc *>(functions[0]->image);
-    code.shape += ", code " + std::to_string(stableHash(image->ptx));
-  }
+      addOwnAttention(desc, call.function == Function::attention_backward);
+  std::vector<CudaWork> works(made_.works_.begin() +
+                                  static_cast<std::ptrdiff_t>(begin),
+                              made_.works_.end());
   made_.works_.resize(begin);
   if (status)
     return status;
-  code.issue = [this, kernels, parameters](cu::Stream stream) {
-    for (size_t i = 0; i < kernels.size(); ++i)
-      if (Status s = rank_.context().check(
-              rank_.context().api().launch(
-                  kernels[i].function, kernels[i].grid, 1, 1, kernels[i].block,
-                  1, 1, kernels[i].sharedBytes, stream, parameters[i], nullptr),
+  OwnCode code;
+  for (const CudaWork &work : works)
+    code.shape += (code.shape.empty() ? "" : " + ") +
+                  std::to_string(work.kernel.grid) + " x " +
+                  std::to_string(work.kernel.block) + " of " +
+                  std::to_string(work.kernel.sharedBytes);
+  // Of another compiler's code, which may have the same shape, times differ.
+  auto kernel = static_cast<const fsdp_rt_cuda_kernel_desc *const *>(
+      codeOf(desc.implementations)->kernels)[0];
+  auto image = static_cast<const fsdp_rt_cuda_image_desc *>(kernel->image);
+  code.shape += ", code " + std::to_string(stableHash(image->ptx));
+  code.issue = [this, works](cu::Stream stream) {
+    const CudaContext &context = rank_.context();
+    for (const CudaWork &work : works)
+      if (Status s = context.check(
+              context.api().launch(work.kernel.function, work.kernel.grid, 1, 1,
+                                   work.kernel.block, 1, 1,
+                                   work.kernel.sharedBytes, stream,
+                                   work.parameters, nullptr),
               "cuLaunchKernel"))
         return s;
     return Status::ok();

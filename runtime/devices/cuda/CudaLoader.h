@@ -72,6 +72,8 @@ private:
   Status addSearch(const CudaReport &report, int64_t offset, int64_t bytes);
   void addHostGuard(int64_t offset, int64_t bytes, uint64_t *found);
 
+  /// A call's code for this device; null: none.
+  const fsdp_rt_cuda_code_desc *codeOf(const void *implementations) const;
   /// The launches of a call's code, which all have these parameters, and last
   /// the address of the call's workspace if the code needs one.
   struct Workspace {

@@ -21,6 +21,10 @@ namespace fsdp::rt {
 /// Refuses bytes that do not lie in a memory of `size` bytes.
 Status checkRange(int64_t offset, int64_t bytes, int64_t size);
 
+/// Bytes rounded up to a multiple of what cuBLASLt and cuDNN take for granted
+/// of addresses, at most: 256.
+constexpr int64_t alignPart(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 /// A range of the device's addresses that memory of its own backs, in whole
 /// pages of the driver's allocations. Nobody has written to it.
 class DeviceArena final : public hal::Memory {

@@ -8,6 +8,7 @@
 #include "devices/cuda/CudaProduct.h"
 
 #include "core/Dtype.h"
+#include "devices/cuda/CudaMemory.h"
 #include "hal/ComputeRules.h"
 
 #include <algorithm>
@@ -171,7 +172,7 @@ Status CudaProduct::describeOperation(const fsdp_rt_matmul_desc &desc) {
 }
 
 Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
-                             const BatchCalls &calls, bool byPointers) {
+                             const BatchCalls &calls, bool hasPointerArrays) {
   if (Status s = describeOperation(desc))
     return s;
   auto dtype = static_cast<Dtype>(desc.dtype);
@@ -186,8 +187,8 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
       {&b_, desc.trans_a ? desc.k : desc.m, desc.trans_a ? desc.m : desc.k,
        desc.lda, calls.stride[0]},
       {&c_, desc.m, desc.n, desc.ldc, calls.stride[2]}};
-  auto count = static_cast<int32_t>(byPointers ? calls.starts.size()
-                                               : size_t(calls.count));
+  auto count = static_cast<int32_t>(hasPointerArrays ? calls.starts.size()
+                                                     : size_t(calls.count));
   Call bits, last;
   least_ = calls_.front();
   for (const Call &call : calls_)
@@ -210,13 +211,13 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
             std::to_string(matrices[i].stride) + " at " +
             std::to_string(alignment_[i]);
   key_ += ", " + std::to_string(count) + " times";
-  key_ += byPointers ? " by pointers" : "";
+  key_ += hasPointerArrays ? " by pointers" : "";
   int64_t size = dtypeSize(dtype);
   auto bytesOf = [&](int i, auto operand) {
     const auto &m = matrices[i];
     int64_t one = ((m.rows - 1) * m.ld + m.columns) * size;
-    return one + (byPointers ? int64_t(last.*operand - least_.*operand)
-                             : (count - 1) * m.stride * size);
+    return one + (hasPointerArrays ? int64_t(last.*operand - least_.*operand)
+                                   : (count - 1) * m.stride * size);
   };
   footprint_ = {bytesOf(0, &Call::a), bytesOf(1, &Call::b),
                 bytesOf(2, &Call::c), bias_ ? desc.n * size : 0};
@@ -227,7 +228,7 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
       return s;
     lt::Error error =
         api_.matrixSet(*m.matrix, lt::matrixBatchCount, &count, sizeof(count));
-    if (error == lt::success && !byPointers)
+    if (error == lt::success && !hasPointerArrays)
       error = api_.matrixSet(*m.matrix, lt::matrixBatchStride, &m.stride,
                              sizeof(m.stride));
     else if (error == lt::success)
@@ -242,7 +243,7 @@ Status CudaProduct::describe(const fsdp_rt_matmul_desc &desc,
 Result<std::unique_ptr<CudaProduct>>
 CudaProduct::create(const CublasLtApi &api, lt::Handle handle,
                     const fsdp_rt_matmul_desc &desc, const BatchCalls &calls,
-                    cu::Pointer base, bool byPointers) {
+                    cu::Pointer base, bool hasPointerArrays) {
   std::unique_ptr<CudaProduct> made(new CudaProduct(api, handle));
   int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
   bool hasAddend = (desc.epilogue & FSDP_RT_EPILOGUE_ADDEND) != 0;
@@ -253,23 +254,27 @@ CudaProduct::create(const CublasLtApi &api, lt::Handle handle,
     made->workspace_ = base + static_cast<cu::Pointer>(desc.workspace);
   made->bias_ = hasBias ? base + static_cast<cu::Pointer>(desc.bias) : 0;
   for (const std::array<int64_t, 3> &start : calls.starts)
-    made->calls_.push_back(
-        {base + desc.b + start[1] * size, base + desc.a + start[0] * size,
-         base + added + start[2] * size, base + desc.c + start[2] * size,
-         made->bias_, made->workspace_});
-  Status described = made->describe(desc, calls, byPointers);
+    made->calls_.push_back({base + desc.b + start[1] * size,
+                            base + desc.a + start[0] * size,
+                            base + added + start[2] * size,
+                            base + desc.c + start[2] * size, made->workspace_});
+  Status described = made->describe(desc, calls, hasPointerArrays);
   if (described.isOk() && hasBias)
     described = made->describeBias(desc);
   if (!described.isOk())
     return described;
-  if (byPointers)
+  if (hasPointerArrays)
     made->items_ = std::move(made->calls_);
   return made;
 }
 
-/// Numbers of an array of addresses, so that each array begins where the
-/// library takes its alignment for granted.
-static size_t paddedCount(size_t count) { return (count + 31) / 32 * 32; }
+/// Elements of a pointer array, so that the next one begins where the library
+/// takes alignment for granted.
+static size_t paddedCount(size_t count) {
+  return static_cast<size_t>(
+             alignPart(static_cast<int64_t>(count * sizeof(cu::Pointer)))) /
+         sizeof(cu::Pointer);
+}
 
 bool CudaProduct::isInPlace() const {
   const Call &first = items_.empty() ? calls_.front() : items_.front();
@@ -288,10 +293,10 @@ std::vector<cu::Pointer> CudaProduct::addresses(const Call &move) const {
   return all;
 }
 
-CudaProduct::Call CudaProduct::callByPointers(cu::Pointer place) const {
+CudaProduct::Call CudaProduct::callOfPointerArrays(cu::Pointer place) const {
   cu::Pointer bytes = paddedCount(items_.size()) * sizeof(cu::Pointer);
   cu::Pointer c = place + 2 * bytes, d = isInPlace() ? c : place + 3 * bytes;
-  return {place, place + bytes, c, d, bias_, workspace_};
+  return {place, place + bytes, c, d, workspace_};
 }
 
 Result<std::vector<lt::Algorithm>>

@@ -61,16 +61,16 @@ private:
   friend class ProductTrials;
   CudaProduct(const CublasLtApi &api, lt::Handle handle)
       : api_(api), handle_(handle) {}
-  /// @desc as @calls, with its arena at @base. By pointers, the library finds
-  /// the matrices of all calls in arrays of addresses (placePointers), in one
-  /// call; null where its version has no such batches.
+  /// @desc as @calls, with its arena at @base. With pointer arrays, the library
+  /// finds the matrices of all calls by arrays of addresses, in one call, and
+  /// `calls_` is left empty; fails where its version has no such batches.
   static Result<std::unique_ptr<CudaProduct>>
   create(const CublasLtApi &api, lt::Handle handle,
          const fsdp_rt_matmul_desc &desc, const BatchCalls &calls,
-         cu::Pointer base, bool byPointers);
+         cu::Pointer base, bool hasPointerArrays);
   Status describeOperation(const fsdp_rt_matmul_desc &desc);
   Status describe(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls,
-                  bool byPointers);
+                  bool hasPointerArrays);
   Status describeBias(const fsdp_rt_matmul_desc &desc);
   /// Where a bias lies; nothing where there is none.
   Status setBias(cu::Pointer bias) const;
@@ -80,20 +80,19 @@ private:
   /// Refuses an algorithm that cannot be used here.
   Status check(const lt::Algorithm &algorithm) const;
 
-  /// C is what is added and D the result, which lies as C does. The bias's
-  /// place is the operation's (setBias).
+  /// C is what is added and D the result, which lies as C does.
   struct Call {
-    cu::Pointer a = 0, b = 0, c = 0, d = 0, bias = 0, workspace = 0;
+    cu::Pointer a = 0, b = 0, c = 0, d = 0, workspace = 0;
   };
   Status issue(const Call &call, const lt::Algorithm &algorithm,
                cu::Stream stream) const;
   /// Whether D is C, as the library knows by their addresses.
   bool isInPlace() const;
-  /// Of a product by pointers: the addresses of all A, then of B, C and D, with
-  /// @move added to each.
+  /// The pointer arrays of A, B, C and D, one after another, with @move added
+  /// to each address.
   std::vector<cu::Pointer> addresses(const Call &move) const;
-  /// That call of such a product whose addresses lie at @place.
-  Call callByPointers(cu::Pointer place) const;
+  /// The call whose pointer arrays lie at @place.
+  Call callOfPointerArrays(cu::Pointer place) const;
 
   /// Bytes from the first element of an operand of one call to the last.
   struct Footprint {
@@ -119,7 +118,8 @@ private:
   float alpha32_ = 1, beta32_ = 0;
   double alpha64_ = 1, beta64_ = 0;
   std::vector<Call> calls_;
-  /// Of a product by pointers: its matrices, and the least addresses of them.
+  /// With pointer arrays: the matrices of the batch. Always: the least address
+  /// of each operand's.
   std::vector<Call> items_;
   Call least_;
 };

@@ -9,6 +9,7 @@
 
 #include "devices/cuda/LibraryVersions.h"
 #include "devices/cuda/ProductTrials.h"
+#include "devices/cuda/StreamTime.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -17,10 +18,8 @@ namespace fsdp::rt {
 
 namespace {
 
-/// Algorithms that are measured, and how many times as fast as an earlier one a
-/// later one has to be.
+/// Algorithms that are measured.
 constexpr int maxProposals = 8;
-constexpr double leastGain = 1.02;
 /// Calls that one with arrays of addresses replaces, at least: a call of
 /// matrices at equal distances needs no addresses.
 constexpr size_t leastCalls = 4;
@@ -54,22 +53,29 @@ Status CudaProducts::open() {
   return Status::ok();
 }
 
-/// The whole batch in one call; null where the library has none for it.
+/// The whole batch in one call, with pointer arrays; null where the library has
+/// no algorithm for that.
 Result<std::unique_ptr<CudaProduct>>
-CudaProducts::prepareByPointers(const fsdp_rt_matmul_desc &desc,
-                                const BatchCalls &calls) {
+CudaProducts::preparePointerArrays(const fsdp_rt_matmul_desc &desc,
+                                   const BatchCalls &calls) {
   using Made = std::unique_ptr<CudaProduct>;
   Result<Made> made =
       CudaProduct::create(*api_, handle_, desc, expandBatch(calls),
-                          arena_.base(), /*byPointers=*/true);
+                          arena_.base(), /*asPointerArrays=*/true);
   // Versions before 13 do not know the attribute, and not every epilogue goes
   // with it.
-  if (!made.isOk() || !(*made)->propose(context_, 1).isOk())
+  if (!made.isOk())
+    return Made();
+  // Layers have the same products: each kind is asked for once.
+  auto [known, isNew] = hasPointerArrays_.try_emplace((*made)->key_, false);
+  if (isNew)
+    known->second = (*made)->propose(context_, 1).isOk();
+  if (!known->second)
     return Made();
   Result<cu::Pointer> place = pointers_.add((*made)->addresses({}));
   if (!place.isOk())
     return Made();
-  (*made)->calls_ = {(*made)->callByPointers(*place)};
+  (*made)->calls_ = {(*made)->callOfPointerArrays(*place)};
   return made;
 }
 
@@ -80,10 +86,10 @@ CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
   BatchCalls calls = cutBatch(desc);
   Result<std::unique_ptr<CudaProduct>> made = std::unique_ptr<CudaProduct>();
   if (calls.starts.size() >= leastCalls)
-    made = prepareByPointers(desc, calls);
+    made = preparePointerArrays(desc, calls);
   if (made.isOk() && !*made)
     made = CudaProduct::create(*api_, handle_, desc, calls, arena_.base(),
-                               /*byPointers=*/false);
+                               /*asPointerArrays=*/false);
   if (made.isOk() && wanted_ == Algorithms::Fastest)
     (*made)->key_ += ", fastest of " + std::to_string(maxProposals);
   return made;
@@ -170,21 +176,6 @@ CudaProducts::chooseAll(const std::vector<const CudaProduct *> &products) {
   return chosen;
 }
 
-Status CudaProducts::shareChoices(std::vector<lt::Algorithm> &chosen) {
-  if (world_.size() == 1)
-    return Status::ok();
-  if (!ranks_) {
-    Result<std::unique_ptr<hal::HostChannel>> opened =
-        world_.openChannelOfAll();
-    if (!opened.isOk())
-      return opened.status();
-    ranks_ = std::move(*opened);
-  }
-  return ranks_->broadcast(
-      chosen.data(), chosen.data(),
-      static_cast<int64_t>(chosen.size() * sizeof(lt::Algorithm)), 0);
-}
-
 Status CudaProducts::choose(
     const std::vector<std::unique_ptr<CudaProduct>> &products) {
   std::map<std::string, size_t> places;
@@ -201,7 +192,7 @@ Status CudaProducts::choose(
         return all.status();
       chosen = std::move(*all);
     }
-    if (Status s = shareChoices(chosen))
+    if (Status s = rankZero_.broadcast(chosen))
       return s;
   }
   for (size_t i = 0; i < fresh.size(); ++i) {

@@ -14,8 +14,8 @@
 #include "devices/cuda/CudaProduct.h"
 #include "devices/cuda/CudaSettings.h"
 #include "devices/cuda/PointerArrays.h"
+#include "devices/cuda/RankZero.h"
 #include "fsdp-rt/abi.h"
-#include "hal/Channel.h"
 #include "hal/World.h"
 
 #include <map>
@@ -66,7 +66,8 @@ public:
 private:
   Status open();
   Result<std::unique_ptr<CudaProduct>>
-  prepareByPointers(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls);
+  preparePointerArrays(const fsdp_rt_matmul_desc &desc,
+                       const BatchCalls &calls);
   /// Of rank 0: one for each product.
   Result<std::vector<lt::Algorithm>>
   chooseAll(const std::vector<const CudaProduct *> &products);
@@ -76,7 +77,6 @@ private:
   std::optional<lt::Algorithm>
   measure(const CudaProduct &product,
           const std::vector<lt::Algorithm> &proposed, ProductTrials &trials);
-  Status shareChoices(std::vector<lt::Algorithm> &chosen);
 
   World &world_;
   const CudaContext &context_;
@@ -88,8 +88,10 @@ private:
   lt::Handle handle_ = nullptr;
   /// By key; what rank 0 reads and keeps; the ranks that it tells.
   std::map<std::string, lt::Algorithm> algorithms_;
+  /// By key, whether the library has an algorithm for pointer arrays.
+  std::map<std::string, bool> hasPointerArrays_;
   std::optional<AlgorithmCache> cache_;
-  std::unique_ptr<hal::HostChannel> ranks_;
+  RankZero rankZero_{world_};
   std::vector<std::string> notes_;
   /// Of measured kinds of products: their number, and microseconds by the
   /// algorithms that were proposed first and by those that were chosen.

@@ -19,8 +19,6 @@ namespace {
 
 using View = hal::AttentionView;
 
-constexpr const char *tensorNames[] = {"q",    "k",  "v",  "out",
-                                       "dout", "dq", "dk", "dv"};
 /// Of which pointers and strides are multiples, in bytes.
 constexpr int64_t alignment = 16;
 /// The first version whose graphs need no handle, with which they are tested;
@@ -29,11 +27,6 @@ constexpr int64_t alignment = 16;
 constexpr size_t leastVersion = 90800, firstWrong = 91000, lastWrong = 91001,
                  firstRagged = 91501;
 constexpr int64_t keyTile = 128;
-
-bool isOfKeys(int tensor) {
-  return tensor == View::K || tensor == View::V || tensor == View::Dk ||
-         tensor == View::Dv;
-}
 
 /// Batch dimensions [begin, end) as one: its size and stride, 0 of size 1.
 struct Merged {
@@ -61,7 +54,7 @@ std::optional<CudnnAttention::Place> place(const fsdp_rt_attention_desc &desc,
   View view(desc, tensor);
   CudnnAttention::Place placed;
   int last = 4;
-  while (last > split && isOfKeys(tensor) &&
+  while (last > split && View::isOfKeys(tensor) &&
          (desc.batch[last - 1] == 1 || view.batch[last - 1] == 0))
     --last;
   auto batch = merge(desc.batch, view.batch, 0, split);
@@ -71,7 +64,7 @@ std::optional<CudnnAttention::Place> place(const fsdp_rt_attention_desc &desc,
   if ((batch->size > 1 && batch->stride == 0) ||
       (heads->size > 1 && heads->stride == 0))
     return std::nullopt;
-  int64_t rows = isOfKeys(tensor) ? desc.keys : desc.queries;
+  int64_t rows = View::isOfKeys(tensor) ? desc.keys : desc.queries;
   placed.offset = view.offset;
   placed.heads = heads->size;
   placed.rowStride = view.row;
@@ -110,7 +103,7 @@ Status checkFeatures(const fsdp_rt_attention_desc &desc, int capability) {
 Status checkTensor(const fsdp_rt_attention_desc &desc, int tensor,
                    const CudnnAttention &made) {
   View view(desc, tensor);
-  std::string name = tensorNames[tensor];
+  std::string name = View::name(tensor);
   const CudnnAttention::Place &placed = made.tensors[tensor];
   if (view.dtype != made.dtype)
     return Status::failed("expected tensors of one type, got " + name + " of " +
@@ -208,7 +201,7 @@ Result<CudnnAttention> viewForCudnn(const fsdp_rt_attention_desc &desc,
         return Status::failed(
             std::string(
                 "expected gradients of q, k and v that are wanted, got none ") +
-            "of " + (tensorNames[tensor] + 1));
+            "of " + (View::name(tensor) + 1));
   if (backward && (!isClose(desc.dq_scale, desc.scale) ||
                    !isClose(desc.dk_scale, desc.scale)))
     return Status::failed(
@@ -236,7 +229,7 @@ std::string CudnnAttention::key() const {
                      kind + ", scale " + number + ", batch " +
                      std::to_string(batch);
   for (size_t i = 0; i < tensors.size() && tensors[i].offset >= 0; ++i)
-    text += std::string(", ") + tensorNames[i] + " " +
+    text += std::string(", ") + View::name(static_cast<int>(i)) + " " +
             std::to_string(tensors[i].heads) + " " +
             std::to_string(tensors[i].batchStride) + " " +
             std::to_string(tensors[i].headStride) + " " +

@@ -65,15 +65,11 @@ private:
 };
 
 Shape Composer::shapeOf(int tensor) const {
-  bool isOfKeys = tensor == View::K || tensor == View::V ||
-                  tensor == View::Dk || tensor == View::Dv;
-  bool isOfHead = tensor == View::Q || tensor == View::K ||
-                  tensor == View::Dq || tensor == View::Dk;
   const CudnnAttention::Place &place =
       attention_.tensors[static_cast<size_t>(tensor)];
   return {{attention_.batch, place.heads,
-           isOfKeys ? attention_.keys : attention_.queries,
-           isOfHead ? attention_.head : attention_.value},
+           View::isOfKeys(tensor) ? attention_.keys : attention_.queries,
+           View::isOfHead(tensor) ? attention_.head : attention_.value},
           {place.batchStride, place.headStride, place.rowStride, 1}};
 }
 
@@ -83,7 +79,7 @@ Value Composer::addTensor(int tensor, bool isTransposed) {
              type_, isTransposed ? shape.transposed() : shape);
 }
 
-/// Keys behind the query's index get the lowest number, whose exponential, less
+/// Keys after the query's index get the lowest number, whose exponential, less
 /// any row's maximum, is 0.
 Value Composer::mask(Value scores) {
   if (!attention_.isCausal)

@@ -13,7 +13,6 @@ namespace fsdp::rt {
 
 Result<cu::Pointer>
 PointerArrays::add(const std::vector<cu::Pointer> &addresses) {
-  constexpr int64_t alignment = 256;
   auto bytes = static_cast<int64_t>(addresses.size() * sizeof(cu::Pointer));
   if (blocks_.empty() || blocks_.back()->size() - used_ < bytes) {
     Result<std::unique_ptr<DeviceArena>> block =
@@ -29,8 +28,7 @@ PointerArrays::add(const std::vector<cu::Pointer> &addresses) {
     return s;
   if (Status s = copies_.finish())
     return s;
-  used_ = std::min(blocks_.back()->size(),
-                   used_ + (bytes + alignment - 1) / alignment * alignment);
+  used_ = std::min(blocks_.back()->size(), used_ + alignPart(bytes));
   return place;
 }
 

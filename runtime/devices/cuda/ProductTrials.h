@@ -8,11 +8,14 @@
 #ifndef FSDP_RT_DEVICES_CUDA_PRODUCTTRIALS_H
 #define FSDP_RT_DEVICES_CUDA_PRODUCTTRIALS_H
 
-#include "devices/cuda/CudaProducts.h"
+#include "devices/cuda/CudaMemory.h"
+#include "devices/cuda/CudaProduct.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace fsdp::rt {
-
-class CudaGraph;
 
 /// Times of algorithms, by running each on the device, in memory beside the
 /// arena: operands, result and workspace of one call, which it has until it is
@@ -38,17 +41,19 @@ public:
           const std::vector<lt::Algorithm> &algorithms);
 
 private:
+  /// A call whose operands, and a bias, lie in memory of the trials.
+  struct Placed {
+    CudaProduct::Call call;
+    cu::Pointer bias = 0;
+  };
   Status open();
-  Result<CudaProduct::Call> place(const CudaProduct &product);
+  Result<Placed> place(const CudaProduct &product);
   Result<double> time(const CudaProduct &product, const CudaProduct::Call &call,
                       const lt::Algorithm &algorithm);
-  /// Launches it on the stream, and waits.
-  Result<double> time(const CudaGraph &graph);
 
   const CudaContext &context_;
   CudaCopies &copies_;
   std::optional<CudaStream> stream_;
-  std::optional<CudaEvent> begin_, end_;
   std::unique_ptr<DeviceArena> memory_;
 };
 

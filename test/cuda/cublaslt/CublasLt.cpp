@@ -118,7 +118,7 @@ uint64_t fastestSplits() {
   return text ? std::strtoull(text, nullptr, 10) : 0;
 }
 
-/// FSDP_CUBLASLT_VERSION=12: without batches by pointers.
+/// FSDP_CUBLASLT_VERSION=12: without pointer arrays.
 bool isOfVersion13() {
   const char *text = std::getenv("FSDP_CUBLASLT_VERSION");
   return !text || std::strcmp(text, "12") != 0;

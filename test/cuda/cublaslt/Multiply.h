@@ -60,8 +60,8 @@ int checkProduct(const Product &product);
 
 double readScale(const Operation &operation, const void *value);
 
-/// Of a batch by pointers, its addresses as they lie in memory now. False: they
-/// do not.
+/// With pointer arrays, the matrix's addresses as they lie in memory now.
+/// False: they do not.
 bool readAddresses(Matrix &matrix);
 
 /// Puts a product that checkProduct() accepts on a stream.

@@ -18,11 +18,11 @@
 namespace mlir::fsdp {
 
 /// Whether the score function yields the score where the key is the query's or
-/// before it, and behind it minus infinity (or a number so low that no
+/// before it, and where it is after the query minus infinity (or a number so low that no
 /// exponential of it is left) if the attention is causal, else the score, too.
 bool hasPlainScores(AttentionOp attention);
 
-/// The same, and that its gradient is the one behind the softmax, or 0 where
+/// The same, and that its gradient is that of the softmax's input, or 0 where
 /// the score is masked.
 bool hasPlainScores(AttentionBackwardOp attention);
 
