@@ -77,7 +77,7 @@ def main():
             folder = pathlib.Path(folder)
             run([args.bin / "fsdp-compile", model / "model.mlir", "--optimizer-file", model / "optimizer.mlir",
                  "--target", "cuda", "-o", folder / "step"])
-            profile, stats = measure(folder / "step", folder, args.bin.parent / "test" / "cuda" / "emulator", 1,
+            profile, stats = measure(folder / "step", folder, args.bin.parent / "lib" / "fsdp-emulator", 1,
                                      "--trace", folder / "trace")
             calls = kernel_calls(folder / "trace")
         functions = functions_of(profile, stats)
@@ -85,7 +85,7 @@ def main():
         for product in profile["products"]:
             if product["epilogue"] & ADDEND:
                 products[product["name"]] = (product["m"] * product["n"] * math.prod(product["batch"])
-                                             * BYTES[product["dtype"]])
+                                             * BYTES[product["c_dtype"]])
         print(f"{name}: {LAYERS} blocks, {saved.MODELS[name][1]}")
         for phase, block, by_hand in zip(("forward", "backward"), of_phases(calls), counted(name)):
             launches = moved = 0

@@ -48,16 +48,19 @@ def measure(program, folder, emulator, ranks, *options):
     environment = os.environ | {"FSDP_CUDA_LIBS": str(emulator), "FSDP_EMULATOR_CAPABILITY": "8.0",
                                 "FSDP_CUDA_CACHE": "none", "FSDP_EMULATOR_STATS": str(stats)}
     run([program, "-n", ranks, "--device", "cuda", "--init", "seed=0", "--data", "random:seed=0", "--steps", 1, "--quiet",
-         "--profile", profile, *options], env=environment)
+         "--attention", "own", "--profile", profile, *options], env=environment)
     lines = map(json.loads, stats.read_text().splitlines())
     return json.loads(profile.read_text()), {line["kernel"]: line for line in lines if line.get("device") == 0}
 
 
 def functions_of(profile, stats):
-    """By kernel, the functions that a call of it launches."""
+    """By kernel of the compiler, the functions that a call of it launches."""
     calls = {call["name"] for call in profile["calls"]}
     functions = collections.defaultdict(list)
     for function in stats:
+        # The runtime's own, such as marks.
+        if function.startswith("fsdp_"):
+            continue
         # A kernel of several stages has a function for each.
         functions[function if function in calls else function.rpartition("_")[0]].append(function)
     return functions
@@ -77,7 +80,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         run([compiler, model, "--target", "cuda", "-o", folder / "step", *options])
-        profile, stats = measure(folder / "step", folder, args.bin.parent / "test" / "cuda" / "emulator", args.ranks)
+        profile, stats = measure(folder / "step", folder, args.bin.parent / "lib" / "fsdp-emulator", args.ranks)
         used = registers(compiler, model, options, folder)
 
     calls = {call["name"]: call for call in profile["calls"]}

@@ -87,7 +87,7 @@ def of_block(compiler, name):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         run([compiler, model / "model.mlir", *options, "--target", "cuda", "-o", folder / "step"])
-        profile, stats = measure(folder / "step", folder, compiler.parent.parent / "test" / "cuda" / "emulator", 1, "--trace",
+        profile, stats = measure(folder / "step", folder, compiler.parent.parent / "lib" / "fsdp-emulator", 1, "--trace",
                                  folder / "trace")
         calls = blocks.kernel_calls(folder / "trace")
     by_kernel, ordered = functions_of(profile, stats), {}

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections import Counter
 
-TESTS = ("test/", "lit-tests/")
+TESTS = ("test/", "lit-tests/", "tools/fsdp-emulator/")
 DOCUMENTS = ("docs/",)
 
 

@@ -150,7 +150,7 @@ void fsdp::buildTimedArenaPipeline(OpPassManager &pm,
 void fsdp::buildSchedulePipeline(OpPassManager &pm,
                                  const SchedulePipelineOptions &options) {
   pm.addPass(createReserveMemory({options.cluster, options.memoryBudget}));
-  if (options.order == "scheduled")
+  if (options.hasPlan())
     buildOptimizePipeline(pm, options);
   buildOrderPipeline(pm, options);
   buildTimedArenaPipeline(pm, options);
@@ -238,7 +238,8 @@ void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16) {
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   pm.addPass(createConvertMathToFuncs());
-  pm.addPass(createConvertMathToLLVMPass());
+  // log(1 + x) is no log1p.
+  pm.addPass(createConvertMathToLLVMPass({/*approximateLog1p=*/false}));
   pm.addPass(createConvertMathToLibmPass());
   pm.addPass(createConvertVectorToLLVMPass());
   arith::ArithExpandOpsPassOptions expand;

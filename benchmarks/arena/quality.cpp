@@ -51,8 +51,7 @@ static std::string getFile(StringRef folder, const llvm::Twine &name) {
 /// can be is in the host's memory, and the order needs as little as possible,
 /// and leaves @room bytes free where it can.
 static llvm::Error build(Frontend &frontend, StringRef order, int64_t room) {
-  PartitionOptions partition;
-  frontend.fill(partition);
+  Copyable<PartitionOptions> partition = frontend.getPartitionOptions();
   ScheduleStepOptions schedule;
   schedule.cluster = FSDP_CLUSTER_DIR "/h100-sxm.json";
   bool isOffloaded = order == "offloaded";
@@ -136,13 +135,13 @@ static Outcome print(StringRef model, StringRef mesh, StringRef order) {
                                            ? "model.mlir"
                                            : "model.mlir.gz")
                       : model.str();
-  options.mesh = mesh.str();
+  options.partition.mesh = mesh.str();
   std::string optimizer =
       getFile(path::parent_path(options.input), "optimizer.mlir");
   if (fs::exists(optimizer))
     options.optimizerFile = optimizer;
   else
-    options.optimizer = "adamw:lr=1e-3";
+    options.partition.optimizer = "adamw:lr=1e-3";
   // A folder's model has the folder's name.
   StringRef name = path::filename(options.input).split('.').first;
   if (name == "model")

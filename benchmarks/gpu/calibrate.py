@@ -1,30 +1,28 @@
 """Measures kernels that fsdp-compile made, on the card at hand, and writes its device table (docs/cluster.md).
 
   calibrate.py steps CALIBRATE FOLDER [--quick]   where the compiler is: steps of the sizes to measure, by calibrate/steps.py
-  calibrate.py table HERE WORK TABLE              where the card is: runs programs/calibrate-*; standard library only
+  calibrate.py table FOLDER TABLE                 where the card is: of profiles FOLDER/NAME.profile, and metrics of steps of
+                                                  launches FOLDER/NAME.off and .on; standard library only
 
 matmul      x @ w and both gradients by cuBLASLt, as the runtime calls it, by type
 memory      products by elements with their update, by bytes read and written: the largest kernel of each step
 attention   causal, forward and backward, in bf16
-launch      by how much one more small kernel lengthens a step: issued call by call (launch_us), as a graph (graph_launch_us)
+launch      by how much one more small kernel lengthens a step: issued call by call (launch_us), as a graph (graph_launch_us);
+            of steps that take milliseconds, against which what the host does between two is small
 
-Each kernel's fastest call counts, timed by events on its stream. A table needs all of it: where a program fails, or a
-kernel is not among those that it called, nothing is written.
+Each kernel's fastest call counts, timed by events on its stream. A table needs all of it: where a kernel
+is not among those that a program called, nothing is written.
 """
 import ctypes
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 
 from libraries import load
 
-STEPS = 6
-LAUNCH_STEPS = 30
-# Kernels that one step of the two for launches has more than the other.
-FEW, MANY = 8, 72
+# Of a step's launches, how many of the first steps are no measure.
+WARM = 10
 
 
 def write_steps(calibrate, folder, quick):
@@ -32,11 +30,13 @@ def write_steps(calibrate, folder, quick):
     import steps
     if quick:
         widths, tokens, counts, shapes = [(64, 64)], [32, 64], [1 << 10, 1 << 14], [(2, 32, 16)]
+        launches = 8, 72
     else:
         widths = [(768, 768), (768, 2304), (768, 3072), (2048, 2048), (2048, 8192), (4096, 4096)]
         tokens, counts = [512, 2048, 8192], [1 << power for power in range(10, 27, 2)]
         shapes = [(heads, sequence, size) for heads in (16, 64) for sequence in (512, 2048) for size in (64, 128)]
-    texts = {f"launch-{count}": steps.products_of_elements([64] * count) for count in (FEW, MANY)}
+        launches = 1032, 2064
+    texts = {f"launch-{count}": steps.products_of_elements([64] * count) for count in launches}
     for dtype in ("f32", "bf16"):
         for inner, columns in widths:
             texts[f"matmul-{dtype}-{inner}-{columns}"] = steps.matmuls([(rows, inner, columns) for rows in tokens], dtype)
@@ -49,36 +49,17 @@ def write_steps(calibrate, folder, quick):
         (folder / name / "model.mlir").write_text(text)
 
 
-class Card:
-    def __init__(self, here, work):
-        self.here, self.work = here, work
-        self.programs = sorted(path.stem[len("calibrate-"):] for path in (here / "programs").glob("calibrate-*.so"))
+def read_profile(folder, name):
+    return json.loads((folder / f"{name}.profile").read_text())
 
-    def run(self, name, steps, *options):
-        libraries = os.pathsep.join(filter(None, [str(self.here / "lib"), os.environ.get("LD_LIBRARY_PATH")]))
-        command = [self.here / "bin" / "fsdp-run", self.here / "programs" / f"calibrate-{name}.so", "--device", "cuda",
-                   "--init", "seed=1", "--data", "random:seed=1", "--steps", steps, "--quiet", *options]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                              env={**os.environ, "LD_LIBRARY_PATH": libraries})
-        if done.returncode:
-            sys.exit(f"calibrate-{name}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
 
-    def profile(self, name):
-        path = self.work / "profile.json"
-        self.run(name, STEPS, "--profile", path)
-        return json.loads(path.read_text())
+def count_launches(profile):
+    """Of a step."""
+    return sum(call["calls"] for call in profile["calls"] if call["kind"] == "launch") // profile["steps"]
 
-    def launches(self, name):
-        """Of a step."""
-        profile = self.profile(name)
-        return sum(call["calls"] for call in profile["calls"] if call["kind"] == "launch") // profile["steps"]
 
-    def step_ms(self, name, graph):
-        path = self.work / "metrics.jsonl"
-        path.unlink(missing_ok=True)
-        self.run(name, LAUNCH_STEPS, "--metrics", path, "--graph", graph)
-        times = [json.loads(line)["step_ms"] for line in path.read_text().splitlines()]
-        return statistics.median(times[LAUNCH_STEPS // 3:])
+def step_ms(path):
+    return statistics.median([json.loads(line)["step_ms"] for line in path.read_text().splitlines()][WARM:])
 
 
 def card_name():
@@ -107,13 +88,14 @@ def best(profile, ending):
     return max(found)
 
 
-def table(card):
-    matmul, points, attention = {}, [], []
-    for name in card.programs:
+def table(folder):
+    matmul, points, attention, launches = {}, [], [], []
+    for name in sorted(path.stem for path in folder.glob("*.profile")):
         kind, *rest = name.split("-")
+        profile = read_profile(folder, name)
         if kind == "launch":
+            launches.append((count_launches(profile), name))
             continue
-        profile = card.profile(name)
         if kind == "matmul":
             for product in profile["products"]:
                 key = product["dtype"].lower(), product["m"], product["n"], product["k"]
@@ -130,10 +112,11 @@ def table(card):
     # More bytes never take less time: what says so was disturbed.
     for smaller, larger in reversed(list(zip(points, points[1:]))):
         smaller[1] = min(smaller[1], larger[1])
-    more = card.launches(f"launch-{MANY}") - card.launches(f"launch-{FEW}")
+    (few, short), (many, long) = min(launches), max(launches)
+    more = many - few
     if more <= 0:
-        sys.exit(f"expected more launches of {MANY} parameters than of {FEW}, got {more}")
-    launch = {graph: 1e3 * (card.step_ms(f"launch-{MANY}", graph) - card.step_ms(f"launch-{FEW}", graph)) / more
+        sys.exit(f"expected more launches of {long} than of {short}, got {more}")
+    launch = {graph: 1e3 * (step_ms(folder / f"{long}.{graph}") - step_ms(folder / f"{short}.{graph}")) / more
               for graph in ("off", "on")}
     for graph, us in launch.items():
         if us <= 0:
@@ -150,8 +133,8 @@ def main(mode, *arguments):
     if mode == "steps":
         write_steps(*map(pathlib.Path, arguments[:2]), "--quick" in arguments)
         return
-    here, work, path = map(pathlib.Path, arguments)
-    made = table(Card(here, work))
+    folder, path = map(pathlib.Path, arguments)
+    made = table(folder)
     path.write_text(json.dumps(made, indent=1) + "\n")
     largest = made["memory"]["us_by_bytes"][-1]
     print(f"{made['device']}: launch {made['launch_us']} us, in a graph {made['graph_launch_us']} us; "

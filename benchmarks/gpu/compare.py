@@ -3,7 +3,6 @@
 compare.py bits A B                  every tensor of two checkpoints has the same bits
 compare.py gradients A B EXPECT      each tensor is within the tolerance of its gradient in expect.json; counts equal words
 compare.py parity METRICS EXPECT RANKS   losses and norms are within the fixture's tolerance of PyTorch's
-compare.py median METRICS NAME       prints the median time of a run's steps, without the first 5
 compare.py expected EXPECT lr|steps  prints the learning rate, or how many steps PyTorch's losses are known of
 
 Exits 1 where that is not so.
@@ -12,7 +11,6 @@ import array
 import json
 import math
 import pathlib
-import statistics
 import struct
 import sys
 
@@ -25,8 +23,8 @@ OTHER = {"F64": 1e-5, "F32": 1e-5, "F16": 2.0 ** -7, "BF16": 2.0 ** -5}
 
 
 def read(folder):
-    """name -> (dtype, bytes) of the newest checkpoint in a folder."""
-    step = sorted(pathlib.Path(folder).glob("step-*"))[-1]
+    """name -> (dtype, bytes) of the newest checkpoint in a folder, or of the files of one that are there."""
+    step = max(pathlib.Path(folder).glob("step-*"), default=pathlib.Path(folder))
     tensors = {}
     for file in sorted(step.glob("*.safetensors")):
         data = file.read_bytes()
@@ -118,16 +116,11 @@ def parity(metrics, expect, ranks):
     return wrong
 
 
-def median(metrics, name):
-    times = [json.loads(line)["step_ms"] for line in pathlib.Path(metrics).read_text().splitlines()]
-    print(f"{statistics.median(times[5:]):9.3f} ms a step: {name}")
-
-
 def expected(expect, what):
     values = json.loads(pathlib.Path(expect).read_text())
     print(values["hyper"]["lr"] if what == "lr" else len(values["loss"]["1"]))
 
 
 if __name__ == "__main__":
-    modes = {"bits": bits, "gradients": gradients, "parity": parity, "median": median, "expected": expected}
+    modes = {"bits": bits, "gradients": gradients, "parity": parity, "expected": expected}
     sys.exit(modes[sys.argv[1]](*sys.argv[2:]))

@@ -1,7 +1,11 @@
-"""What the runtime will find: `gpus`, `driver` and `nccl` as NAME VALUE lines; exits 1 without a GPU.
+"""What the runtime will find.
+
+  libraries.py            `gpus`, `driver` and `nccl` as NAME VALUE lines; exits 1 without a GPU
+  libraries.py folders    where wheels of Python's packages have libraries, as FSDP_CUDA_LIBS takes them
 
 Libraries are looked for in FSDP_CUDA_LIBS, then where the system looks. Standard library only."""
 import ctypes
+import glob
 import os
 import pathlib
 import sys
@@ -25,6 +29,13 @@ def ask(function):
     return -status if status else value.value
 
 
+def folders():
+    """Debian's own packages are in dist-packages."""
+    found = {file.rsplit("/", 1)[0] for path in sys.path if path.endswith(("site-packages", "dist-packages"))
+             for file in glob.glob(path + "/nvidia/**/lib/*.so*", recursive=True)}
+    print(":".join(sorted(found)))
+
+
 def main():
     cuda, nccl, products = load("libcuda.so.1"), load("libnccl.so.2"), load("libcublasLt.so.13", "libcublasLt.so.12")
     gpus = 0
@@ -44,4 +55,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(folders() if sys.argv[1:] == ["folders"] else main())

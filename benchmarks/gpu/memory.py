@@ -1,6 +1,7 @@
 """The memory of a run on a card beside its plan; exits 1 where they disagree (standard library only).
 
-  memory.py HERE WORK PROGRAM RANKS [OPTION..]    reads WORK/manifest.json, what PROGRAM --describe prints
+  memory.py WORK RANKS COMMAND..    a run of a million steps, with --metrics WORK/memory.jsonl; reads WORK/manifest.json,
+                                    what its program's --describe prints
 
 - The runtime's account of a rank names the arena and the memory of sums over ranks; both are the manifest's bytes, in the
   pages of 2 MiB that the driver maps.
@@ -8,7 +9,6 @@
   itself differently. Of several ranks, whose accounts see each other, both are printed.
 """
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -35,19 +35,15 @@ def mapped(size):
     return (size + PAGE - 1) // PAGE * PAGE
 
 
-def observe(here, work, program, ranks, options):
+def observe(work, command):
     """(the runtime's account by name, used bytes before, used bytes after two steps)."""
     metrics, said = work / "memory.jsonl", work / "memory.txt"
     metrics.unlink(missing_ok=True)
     before = used()
-    libraries = os.pathsep.join(filter(None, [str(here / "lib"), os.environ.get("LD_LIBRARY_PATH")]))
     with said.open("w") as errors:
-        run = subprocess.Popen([str(here / "bin" / "fsdp-run"), str(here / "programs" / f"{program}.so"), "-n", ranks,
-                                "--device", "cuda", "--init", "seed=0", "--data", "random:seed=0", "--lr", "0.001", "--steps",
-                                "1000000", "--log-every", "1000000", "--metrics", str(metrics), *options],
-                               stdout=errors, stderr=errors, env={**os.environ, "LD_LIBRARY_PATH": libraries})
+        run = subprocess.Popen(command, stdout=errors, stderr=errors)
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 30
             while run.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") >= 2):
                 if time.monotonic() > deadline:
                     break
@@ -73,12 +69,12 @@ def observe(here, work, program, ranks, options):
     return account, before, during
 
 
-def main(here, work, program, ranks, *options):
-    here, work = pathlib.Path(here), pathlib.Path(work)
+def main(work, ranks, *command):
+    work = pathlib.Path(work)
     manifest = json.loads((work / "manifest.json").read_text())
     planned = {"arena": mapped(manifest["arena"]["bytes"]),
                "sums over ranks": sum(map(mapped, manifest["reduction_bytes"].values()))}
-    account, before, during = observe(here, work, program, ranks, options)
+    account, before, during = observe(work, command)
     wrong = False
     for name, size in planned.items():
         off = account.get(name, 0) - size

@@ -1,40 +1,30 @@
-# A step of a model of models.json beside PyTorch's, eager and by torch.compile, in one run: products in bf16 of parameters
-# that are kept in f32, AdamW, one rank. Ours runs before and after PyTorch's, so that a change of the card's clock shows.
+# A step of a model of models.json: products in bf16 of parameters that are kept in f32, AdamW, one rank; and the time of
+# each kernel in it. Part torch has PyTorch's.
 model=${part#speed-}
 
-# field NAME: of the model's entry.
-field() {
-  python3 "$here/gpu/speed.py" field "$model" "$1"
-}
-
 pack() {
-  local step config
-  step=$(mktemp -d)
-  config=$(field config)
-  PYTHONPATH=$root/tools/fsdp-export/src "$python" -B -m fsdp_export "hf:$(field arch)" ${config:+--config "$config"} \
-    --batch "$(field batch)" --seq "$(field seq)" --skip-init --no-verify -o "$step/model" &&
-    compile "speed-$model" "$step/model" --optimizer-file "$step/model/optimizer.mlir" --mesh shard=1 --param-dtype bf16 ||
-    exit 1
-  rm -r "$step"
+  pack_model "$model"
 }
 
-ours() {
-  local out=$work/speed-$model-$1
-  mkdir -p "$out"
-  program "speed-$model" --device cuda --algorithms fastest --init seed=0 --data random:seed=0 --lr 0.0001 --steps "$steps" \
-    --quiet --metrics "$out/metrics.jsonl" --log-every 1000000
+# measure HOW OPTION...
+measure() {
+  time_steps "$model.$1" "$(program_of "$model")" "${@:2}"
 }
 
-peer() {
-  python3 "$here/gpu/speed.py" peer "$model" "$1" "$steps" "${FSDP_GPU_TORCH:-cuda}" >"$work/speed-$model-$1.json"
+# profile_steps HOW OPTION...: steps whose calls are issued and timed one by one.
+profile_steps() {
+  local words file=$log/$model.$1.profile.json
+  program "$(program_of "$model")" --lr 0.0001 --steps "${FSDP_GPU_STEPS:-10}" --profile "$file" --quiet "${@:2}"
+  echo "-- profile, $1"
+  limited "${words[@]}" && python3 "$here/gpu/speed.py" profile "$file"
 }
 
 run() {
-  steps=${FSDP_GPU_STEPS:-30}
-  expect "$model, compiled here" ours before
-  expect "$model, eager" peer eager
-  expect "$model, torch.compile" peer compile
-  expect "$model, compiled here, again" ours after
-  expect "table" python3 "$here/gpu/speed.py" table "$model" "$work/speed-$model-before/metrics.jsonl" \
-    "$work/speed-$model-after/metrics.jsonl" "$work/speed-$model-eager.json" "$work/speed-$model-compile.json"
+  expect "$model, our attention" measure own --attention own
+  expect "$model, our attention, by kernel" profile_steps own --attention own
+  expect "$model, whose attention is faster" measure auto --attention auto
+  expect "$model, the fastest algorithms" measure fastest --attention auto --algorithms fastest
+  expect "$model, the fastest algorithms, by kernel" profile_steps fastest --attention auto --algorithms fastest
+  expect "$model, call by call" measure calls --attention own --graph off
+  expect "table" python3 "$here/gpu/speed.py" table "$log" "$model"
 }

@@ -1,7 +1,7 @@
 """Writes steps of test/Kernels for gpu.sh, each to a folder with its parameters and data (standard library only).
 
-  steps.py ROOT FOLDER kernels    the cases of test/Kernels, for one rank
-  steps.py ROOT FOLDER sums       `sums`: gradients that are a parameter times a factor of the rank's, for four ranks
+  steps.py ROOT FOLDER kernels [NAME..]    the cases of test/Kernels, all or these, for one rank
+  steps.py ROOT FOLDER sums                `sums`: gradients that are a parameter times a factor of the rank's, for four ranks
 """
 import pathlib
 import random
@@ -36,12 +36,14 @@ def write(folder, name, step, ranks):
     (output / "run").write_text(SGD)
 
 
-def main(root, folder, what):
+def main(root, folder, what, *names):
     sys.path.insert(0, str(pathlib.Path(root) / "test" / "Kernels"))
     from cases import get_cases
     from step import Step
     if what == "kernels":
-        for name, make in get_cases().items():
+        cases = get_cases()
+        for name in names or cases:
+            make = cases[name.replace("-", "_")]
             write(folder, "case-" + name.replace("_", "-"), make(), 1)
         return
     step = Step()

@@ -1,6 +1,7 @@
 """Candidates of a tuning table (fsdp-tuning/1), and the table of those that were the fastest (benchmarks/gpu.sh tune).
 
-  tune.py candidates FOLDER HEAD_SIZE   writes tables NUMBER.json, one for each program of a model to compile
+  tune.py candidates FOLDER HEAD_SIZE [--quick]   writes tables NUMBER.json, one for each program of a model to compile;
+                                                  quick: of each list of shapes the first
   tune.py table TABLES PROFILES FILE    of candidates TABLES/MODEL/NUMBER.json and profiles PROFILES/MODEL/NUMBER.profile
 
 Standard library only. A candidate changes several things at once that are measured apart: forward is the attention's call,
@@ -33,10 +34,10 @@ def make_table(device, capability, attention, reductions):
             "reductions": reductions}
 
 
-def candidates(folder, head):
+def candidates(folder, head, quick=None):
     tables = [{}]
     for first, second, third in (("forward", "dq", "columns"), (None, "dkdv", "rows")):
-        for i in range(max(len(TILES.get(key) or THREADS.get(key) or ()) for key in (first, second, third))):
+        for i in range(1 if quick else max(len(TILES.get(key) or THREADS.get(key) or ()) for key in (first, second, third))):
             chosen = {}
             for key in filter(None, (first, second, third)):
                 values = TILES.get(key) or THREADS[key]

@@ -37,8 +37,10 @@ constexpr char dependentLaunchMark[] = "// sm_90: ";
 /// fill, a call of cuBLASLt or NCCL) begins when all before it has ended, and a
 /// kernel after it is given to the stream without the attribute. A library's
 /// kernel that has the attribute itself is taken to wait before it reads
-/// memory, as the attribute asks of it. No load here bypasses a wait: none is
-/// ld.global.nc.
+/// memory, as the attribute asks of it. No load bypasses a wait: ld.global.nc
+/// alone may be served by a cache that sees no stores, and all of these read
+/// constants of their module, which no kernel stores to, after the wait
+/// (test/cuda/constant_loads_test.py).
 constexpr char launchDependentsLine[] =
     "// sm_90: griddepcontrol.launch_dependents;";
 constexpr char waitForGridLine[] = "// sm_90: griddepcontrol.wait;";

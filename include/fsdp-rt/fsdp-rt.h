@@ -64,22 +64,17 @@ typedef struct fsdp_session_options {
                           many fewer */
   const char *backend; /* "local": ranks are threads of this process;
                           "mpi" or "tcp": this process is one rank of a job of
-                          Open MPI, or of one that connects by TCP; null: local, but refused in one of several
-                          processes of a launcher */
-  const char *blas;    /* "auto", "openblas" or "onednn"; null: auto */
+                          Open MPI, or of one that connects by TCP; null:
+                          local, but refused in one of several processes of a
+                          launcher */
   const char *device;  /* what runs the program, "cpu" or "cuda"; null: the
                           first that can */
-  /* Of CUDA devices, as --graph, --reduction and --channel; null: their
-     defaults. */
-  const char *graph;     /* "auto", "off" or "on" */
-  const char *reduction; /* "exact" or "nccl" */
-  const char *channel;   /* "nccl" or "host" */
 } fsdp_session_options;
 
-/* Starts the ranks and reserves their memory. `artifact` must outlive the
- * session, `options` may be null. On failure *session is null and the reason is
- * fsdp_last_error(NULL). With "mpi" and "tcp", every process of the job makes this call,
- * and all calls below that are marked collective, in the same order. */
+/* `artifact` must outlive the session, `options` may be null. On failure
+ * *session is null and the reason is fsdp_last_error(NULL). With "mpi" and
+ * "tcp", every process of the job makes all calls below that are marked
+ * collective, in the same order. */
 FSDP_RT_EXPORT fsdp_code fsdp_create(const fsdp_rt_artifact *artifact,
                                      const fsdp_session_options *options,
                                      fsdp_session **session);
@@ -91,6 +86,12 @@ FSDP_RT_EXPORT void fsdp_destroy(fsdp_session *session);
  * failed. With null: of this thread's last fsdp_create. Never null. */
 FSDP_RT_EXPORT const char *fsdp_last_error(const fsdp_session *session);
 
+/* An option of the device that runs the program, by its name on the command
+ * line, where --help lists names and values: "blas", "graph", "channel".
+ * Before the first initial state. */
+FSDP_RT_EXPORT fsdp_code fsdp_set_option(fsdp_session *session,
+                                         const char *name, const char *value);
+
 /* The manifest: JSON, see docs/manifest.md. */
 FSDP_RT_EXPORT fsdp_code fsdp_describe(fsdp_session *session,
                                        const char **json);
@@ -100,8 +101,10 @@ FSDP_RT_EXPORT fsdp_code fsdp_describe(fsdp_session *session,
 FSDP_RT_EXPORT fsdp_code fsdp_ranks(fsdp_session *session, int32_t *world,
                                     int32_t *first, int32_t *count);
 
-/* The initial state, one of these before the first step; collective: where one
- * process fails, or names another kind, seed or step than rank 0, all fail.
+/* The initial state, one of these before the first step. The first one starts
+ * the ranks and reserves their memory; where that fails, so does all that
+ * follows. Collective: where one process fails, or names another kind, seed or
+ * step than rank 0, all fail.
  * From `seed` by the program's initialisers; from a safetensors file, where
  * `cast` lets float types differ; or from a directory that fsdp_save or a
  * program's --save wrote, with the number of its step in *step (may be null).

@@ -280,7 +280,7 @@ Expected<StepProfile> StepProfile::parse(StringRef text, StringRef path) {
     double best = product.number("best_ns", NumberRange::nonNegative()) * kNano;
     finish(product, {"name", "a", "b", "c", "lda", "ldb", "ldc", "a_stride",
                      "b_stride", "c_stride", "alpha", "trans_a", "trans_b",
-                     "accumulate", "epilogue", "calls", "ns"});
+                     "accumulate", "epilogue", "c_dtype", "calls", "ns"});
     if (!dtype) {
       product.report("dtype", "expected one of " + join(kCostDtypeNames, ", ") +
                                   ", got \"" + type + "\"");

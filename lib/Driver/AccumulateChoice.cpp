@@ -32,10 +32,8 @@ StringRef fsdp::stringify(AccumulateIn in) {
 
 void AccumulateTrial::add(ProgramKind kind, Time time, int64_t bytes) {
   arenaBytes = std::max(arenaBytes, bytes);
-  if (kind == ProgramKind::accumulate)
-    microBatch = time;
-  if (kind == ProgramKind::train_accumulated)
-    last = time;
+  if (getTraits(kind).accumulates)
+    (getTraits(kind).updates ? last : microBatch) = time;
 }
 
 size_t fsdp::pickAccumulate(ArrayRef<AccumulateTrial> trials) {

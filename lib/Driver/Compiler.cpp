@@ -8,6 +8,8 @@
 #include "fsdp/Driver/Compiler.h"
 #include "MakeCompileReport.h"
 #include "StepChoices.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Contract/OptimizerSpec.h"
 #include "fsdp/Cost/TuningTable.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Driver/StepCommandLine.h"
@@ -25,7 +27,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/WithColor.h"
 #include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
@@ -44,6 +48,7 @@ private:
   SmallVector<Stage> getStages();
   llvm::Error runStages(ArrayRef<Stage> stages, const StepChoices &choices);
   llvm::Error createTargets();
+  void checkManifest();
   llvm::Error write(const TargetCpu &cpu);
   void startRemarks();
   llvm::Error writeReport();
@@ -131,6 +136,18 @@ static std::string getManifest(ModuleOp module) {
   return manifest;
 }
 
+/// A program that would not start is not written: that is a fault of ours.
+void Compiler::checkManifest() {
+  if (!options.findManifestFault || getLevel(options.emit) != Level::LLVM)
+    return;
+  std::string fault =
+      options.findManifestFault(getManifest(frontend.getModule()));
+  if (!fault.empty())
+    llvm::reportFatalInternalError(Twine("the program would not start: ") +
+                                   fault);
+  watch.lap("read the manifest");
+}
+
 llvm::Error Compiler::writePtx() {
   auto ptx = createPtx(frontend.getModule());
   if (!ptx)
@@ -204,31 +221,31 @@ static llvm::Error expectCluster(StringRef option) {
 
 llvm::Error Compiler::readSchedule() {
   using Emit = CompileOptions::Emit;
-  const ScheduleOptions &wanted = options.schedule;
+  const SchedulePipelineOptions &wanted = options.schedule;
   bool isUnplanned = getLevel(options.emit) < Level::L3;
   if (wanted.cluster.empty()) {
     if (options.emit == Emit::Report)
       return expectCluster("--emit report");
-    if (options.wrap == kChosenWrap && !isUnplanned)
+    if (options.partition.wrap == kChosenWrap && !isUnplanned)
       return expectCluster("--wrap auto");
-    if (options.accumulateIn == AccumulateIn::Auto)
+    if (options.partition.accumulateIn == AccumulateIn::Auto)
       return expectCluster("--accumulate-in auto");
     return llvm::Error::success();
   }
-  auto created = StepScheduler::create(wanted, options, options.toolDir);
+  auto created = StepScheduler::create(options, options.toolDir);
   if (!created)
     return created.takeError();
   schedule = std::move(*created);
   for (auto [isChosen, option] :
-       {std::pair(options.wrap == kChosenWrap, "--wrap auto"),
-        std::pair(options.accumulateIn == AccumulateIn::Auto,
+       {std::pair(options.partition.wrap == kChosenWrap, "--wrap auto"),
+        std::pair(options.partition.accumulateIn == AccumulateIn::Auto,
                   "--accumulate-in auto")})
     if (isChosen && !wanted.hasPlan())
       return llvm::createStringError(llvm::Twine("expected --order scheduled "
                                                  "beside ") +
                                      option + ", got " + wanted.order +
                                      ": nothing else makes a plan");
-  if (!wanted.memoryBudget.empty())
+  if (!options.memoryBudget.empty())
     warnAboveDevice(schedule->getMemoryBudget(), schedule->getCluster());
   return llvm::Error::success();
 }
@@ -272,6 +289,23 @@ static std::optional<Stage> getVerifyStage(Level from) {
                    pm.addNestedPass<ProgramOp>(createVerifySchedule());
                  }};
   return std::nullopt;
+}
+
+/// The exporter writes an optimizer into a file of its own: a step that is
+/// compiled without it has the built-in one.
+static void warnOfUnreadOptimizer(const CompileOptions &options,
+                                  ModuleOp module) {
+  if (options.from != Level::L0 || options.input == "-" ||
+      !options.partition.optimizer.empty() || !options.optimizerFile.empty() ||
+      module.lookupSymbol(names::kOptimizer))
+    return;
+  SmallString<128> beside(llvm::sys::path::parent_path(options.input));
+  llvm::sys::path::append(beside, "optimizer.mlir");
+  if (llvm::sys::fs::exists(beside))
+    llvm::WithColor::warning()
+        << makePrintable(beside) << " is not read: the step has "
+        << OptimizerSpec().printConstants()
+        << "; --optimizer-file reads it, --optimizer adamw says so\n";
 }
 
 /// Without a cluster every collective stands where its result is needed.
@@ -330,7 +364,7 @@ llvm::Error Compiler::createTargets() {
     return llvm::createStringError("expected cuda among the targets (--target) "
                                    "for --emit ptx, got " +
                                    options.targets);
-  options.kernelLimits = getKernelLimits(targets);
+  options.kernels.setLimits(getKernelLimits(targets));
   return llvm::Error::success();
 }
 
@@ -342,14 +376,14 @@ SmallVector<Stage> Compiler::getStages() {
     stages.push_back(*verify);
   llvm::append_range(stages, getPartitionStages(options, options.from, to));
   // Wraps that were not taken.
-  if (schedule && options.wrap == kChosenWrap)
+  if (schedule && options.partition.wrap == kChosenWrap)
     stages.front().remarking.push_back({"fsdp-assign-units", false, true});
   if (options.from < Level::L3 && to >= Level::L3) {
     llvm::append_range(stages, getKernelCodeStages(targets));
     if (schedule)
-      llvm::append_range(stages, schedule->getStages(options.guard));
+      llvm::append_range(stages, schedule->getStages(options.schedule.guard));
     else
-      stages.push_back(getUnplannedStage(options.guard));
+      stages.push_back(getUnplannedStage(options.schedule.guard));
   }
   if (to == Level::LLVM)
     stages.push_back(getLowerStage(targets));
@@ -427,8 +461,11 @@ llvm::Error Compiler::run() {
       return text.takeError();
     return output.write([&](raw_ostream &os) { os << *text << "\n"; });
   }
+  if (getLevel(options.emit) == Level::LLVM)
+    warnOfUnreadOptimizer(options, frontend.getModule());
   if (llvm::Error error = runStages(stages, choices))
     return error;
+  checkManifest();
   return write(*cpu);
 }
 

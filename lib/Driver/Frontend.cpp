@@ -99,7 +99,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> Frontend::parse(StringRef file) {
 llvm::Error Frontend::addOptimizer() {
   if (options.optimizerFile.empty())
     return llvm::Error::success();
-  if (!options.optimizer.empty())
+  if (!options.partition.optimizer.empty())
     return llvm::createStringError(
         "expected either --optimizer or --optimizer-file, got "
         "both");
@@ -186,29 +186,15 @@ llvm::Error Frontend::read() {
   return llvm::Error::success();
 }
 
-static void fillPartition(const StepOptions &options,
-                          PartitionOptions &partition) {
+/// The manifest calls a step as its file is called.
+static Copyable<PartitionOptions> getNamed(const StepOptions &options) {
+  Copyable<PartitionOptions> partition = options.partition;
   partition.name = llvm::sys::path::stem(options.input).str();
-  partition.mesh = options.mesh;
-  partition.strategy = options.strategy;
-  partition.wrap = options.wrap;
-  partition.paramDtype = options.paramDtype;
-  partition.evalFullPrecision = options.evalFullPrecision;
-  partition.accumulateIn = options.accumulateIn;
-  partition.reduceDtype = options.reduceDtype;
-  partition.bufferDtype = options.bufferDtype;
-  partition.outputDtype = options.outputDtype;
-  partition.optimizer = options.optimizer;
-  partition.clip = options.clip;
-  partition.skipNonfinite = options.skipNonfinite;
-  for (const std::string &pattern : options.ignore)
-    partition.ignore.push_back(pattern);
-  for (const std::string &pattern : options.replicate)
-    partition.replicate.push_back(pattern);
+  return partition;
 }
 
-void Frontend::fill(PartitionOptions &partition) const {
-  fillPartition(options, partition);
+Copyable<PartitionOptions> Frontend::getPartitionOptions() const {
+  return getNamed(options);
 }
 
 /// To verify a step takes about as long as to partition it: what passes L1 by
@@ -220,8 +206,7 @@ static Stage getPartitionStage(const StepOptions &options, Level from,
   bool isLogical = to == Level::L1;
   return {isLogical ? "logical" : "partition",
           [=, &options](OpPassManager &pm) {
-            PartitionOptions partition;
-            fillPartition(options, partition);
+            Copyable<PartitionOptions> partition = getNamed(options);
             buildLogicalPipeline(pm, partition);
             if (!isLogical)
               buildCollectivesPipeline(pm);
@@ -229,18 +214,8 @@ static Stage getPartitionStage(const StepOptions &options, Level from,
 }
 
 static Stage getKernelStage(const StepOptions &options) {
-  return {"kernels", [&](OpPassManager &pm) {
-            KernelOptions kernels;
-            kernels.attention = options.attention;
-            kernels.checkAll = options.checkAllIndices;
-            kernels.offloadOptimizer = options.offloadOptimizer;
-            kernels.minItems = options.kernelLimits.minItems;
-            kernels.smallWork = options.kernelLimits.smallWork;
-            kernels.sumItems = options.kernelLimits.sumItems;
-            kernels.rowAlignment = options.kernelLimits.rowAlignment;
-            kernels.epilogues = options.kernelLimits.epilogues;
-            buildKernelPipeline(pm, kernels);
-          }};
+  return {"kernels",
+          [&](OpPassManager &pm) { buildKernelPipeline(pm, options.kernels); }};
 }
 
 SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options,
@@ -250,12 +225,12 @@ SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options,
   Stage partition = getPartitionStage(options, from, to);
   if (from == Level::L0)
     partition.remarking.push_back({"fsdp-assign-units", true, false});
-  if (options.accumulateIn == AccumulateIn::Auto)
+  if (options.partition.accumulateIn == AccumulateIn::Auto)
     partition.remarking.push_back({"fsdp-add-accumulation", true, true});
   if (to == Level::L1)
     return {partition};
   Stage kernels = getKernelStage(options);
-  if (options.attention == AttentionMode::Fused)
+  if (options.kernels.attention == AttentionMode::Fused)
     kernels.remarking.push_back({"fsdp-fuse-attention", true, true});
   return {partition, kernels};
 }

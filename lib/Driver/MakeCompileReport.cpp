@@ -53,7 +53,7 @@ fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
                         ArrayRef<LoggedRemark> remarks) {
   CompileReport report;
   report.model = getModelName(options.input);
-  report.mesh = options.mesh;
+  report.mesh = options.partition.mesh;
   if (auto strategy = module->getAttrOfType<StringAttr>(names::kStrategy))
     report.strategy = strategy.str();
   report.cluster = scheduler.getCluster().name;

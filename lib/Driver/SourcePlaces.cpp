@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Driver/SourcePlaces.h"
+#include "FileChecks.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
@@ -22,12 +23,18 @@ OwningOpRef<ModuleOp> SourcePlaces::parse(const llvm::SourceMgr &sources,
   places.clear();
   const llvm::MemoryBuffer *text =
       sources.getMemoryBuffer(sources.getMainFileID());
-  if (isBytecode(text->getMemBufferRef()))
-    return parseSourceFile<ModuleOp>(
-        sources, ParserConfig(context, verifies, resources));
-  file = text->getBufferIdentifier().str();
+  auto check = [&](ModuleOp module) {
+    return success(!verifies || (succeeded(verifyFileOps(module)) &&
+                                 succeeded(verify(module))));
+  };
   // Verified once its ops know their places.
   ParserConfig config(context, /*verifyAfterParse=*/false, resources);
+  if (isBytecode(text->getMemBufferRef())) {
+    auto module = parseSourceFile<ModuleOp>(sources, config);
+    return module && succeeded(check(*module)) ? std::move(module)
+                                               : OwningOpRef<ModuleOp>();
+  }
+  file = text->getBufferIdentifier().str();
   Block block;
   AsmParserState state;
   if (failed(parseAsmSourceFile(sources, &block, config, &state)))
@@ -47,7 +54,7 @@ OwningOpRef<ModuleOp> SourcePlaces::parse(const llvm::SourceMgr &sources,
                          : sources.getLineAndColumn(begin->second));
   });
   apply(*module);
-  if (verifies && failed(verify(*module)))
+  if (failed(check(*module)))
     return {};
   return module;
 }

@@ -43,12 +43,12 @@ StepChoices::tryStep(const StepOptions &changed,
 /// Plans the program that trains with that wrap.
 llvm::Error StepChoices::tryWrap(StringRef wrap) {
   CompileOptions changed = options;
-  changed.wrap = wrap.str();
+  changed.partition.wrap = wrap.str();
   // What is chosen afterwards takes at least as much memory.
   if (choosesAccumulators())
-    changed.accumulateIn = AccumulateIn::Shard;
+    changed.partition.accumulateIn = AccumulateIn::Shard;
   auto trial = tryStep(changed, [](ProgramOp program) {
-    return program.getKind() == ProgramKind::train;
+    return getTraits(program.getKind()).isStep;
   });
   if (!trial)
     return trial.takeError();
@@ -64,18 +64,18 @@ void StepChoices::chooseWrap() {
   for (const std::string &wrap : all)
     llvm::consumeError(tryWrap(wrap));
   // Where none can be, compiling the first says why.
-  options.wrap = all.front();
+  options.partition.wrap = all.front();
   if (wraps.empty())
     return;
   wrap = pickWrap(wraps);
-  options.wrap = wraps[wrap].wrap;
+  options.partition.wrap = wraps[wrap].wrap;
   plans = planned[wrap];
 }
 
 /// Plans all programs with such accumulators, whose memory each of them needs.
 llvm::Error StepChoices::tryAccumulators(AccumulateIn in) {
   CompileOptions changed = options;
-  changed.accumulateIn = in;
+  changed.partition.accumulateIn = in;
   llvm::StringMap<ProgramKind> kinds;
   auto trial = tryStep(changed, [&](ProgramOp program) {
     kinds[program.getSymName()] = program.getKind();
@@ -101,11 +101,11 @@ void StepChoices::chooseAccumulators() {
   plans.clear();
   for (AccumulateIn in : {AccumulateIn::Shard, AccumulateIn::Whole})
     llvm::consumeError(tryAccumulators(in));
-  options.accumulateIn = AccumulateIn::Shard;
+  options.partition.accumulateIn = AccumulateIn::Shard;
   if (accumulators.empty())
     return;
   accumulator = pickAccumulate(accumulators);
-  options.accumulateIn = accumulators[accumulator].in;
+  options.partition.accumulateIn = accumulators[accumulator].in;
   plans = planned[accumulator];
 }
 

@@ -25,9 +25,9 @@ public:
               Frontend &frontend, const StepScheduler *scheduler)
       : options(options), targets(targets), frontend(frontend),
         scheduler(scheduler),
-        wrapIsOpen(scheduler && options.wrap == kChosenWrap),
-        accumulatorsAreOpen(scheduler &&
-                            options.accumulateIn == AccumulateIn::Auto) {}
+        wrapIsOpen(scheduler && options.partition.wrap == kChosenWrap),
+        accumulatorsAreOpen(scheduler && options.partition.accumulateIn ==
+                                             AccumulateIn::Auto) {}
 
   bool choosesWrap() const { return wrapIsOpen; }
   bool choosesAccumulators() const { return accumulatorsAreOpen; }

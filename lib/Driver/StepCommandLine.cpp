@@ -19,108 +19,33 @@
 using namespace mlir::fsdp;
 namespace cl = llvm::cl;
 
-StepCommandLine::StepCommandLine(cl::OptionCategory &category)
+StepCommandLine::StepCommandLine(cl::OptionCategory &category,
+                                 llvm::ArrayRef<llvm::StringRef> without)
     : input(cl::Positional, cl::Required, cl::desc("<model.mlir[.gz]>"),
             cl::cat(category)),
       optimizerFile("optimizer-file", cl::desc("File with @optimizer"),
                     cl::value_desc("optimizer.mlir"), cl::cat(category)),
-      optimizer("optimizer",
-                cl::desc("adamw:lr=..,beta1=..,beta2=..,eps=..,weight_decay=.. "
-                         "or sgd:lr=..,momentum=..,weight_decay=.. (default: "
-                         "the step's own, else adamw)"),
-                cl::cat(category)),
-      mesh("mesh", cl::init("shard=1"),
-           cl::desc("shard=N or shard=N,replicate=M"), cl::cat(category)),
-      strategy("strategy", cl::init("auto"),
-               cl::desc("full_shard | shard_grad_op | no_shard | hybrid_shard "
-                        "| hybrid_shard_zero2 (default: full_shard, or "
-                        "hybrid_shard where the mesh has a replicate axis)"),
-               cl::cat(category)),
-      wrap("wrap", cl::init("blocks"),
-           cl::desc("module:CLASS[,CLASS..] | size:N | blocks | pieces | none "
-                    "| auto"),
-           cl::cat(category)),
-      ignore("ignore", cl::value_desc("pattern"),
-             cl::desc("Parameters that are left whole, gradients not reduced: "
-                      "names, or globs such as *.bias"),
-             cl::cat(category)),
-      replicate("replicate", cl::value_desc("pattern"),
-                cl::desc("Parameters that are left whole, gradients averaged: "
-                         "names, or globs such as *.bias"),
-                cl::cat(category)),
-      paramDtype("param-dtype",
-                 cl::desc("Gather parameters, and compute products, in f32, "
-                          "bf16, .."),
-                 cl::cat(category)),
-      reduceDtype("reduce-dtype", cl::desc("Reduce gradients in f32, bf16, .."),
-                  cl::cat(category)),
-      bufferDtype("buffer-dtype",
-                  cl::desc("Read buffers of wider floats in f32, bf16, .."),
-                  cl::cat(category)),
-      outputDtype("output-dtype",
-                  cl::desc("What evaluations return, in f32, bf16, .."),
-                  cl::cat(category)),
-      reshardAfterForward(
-          "reshard-after-forward", cl::init("auto"),
-          cl::desc("auto | true | false (gathered parameters stay for "
-                   "backward)"),
-          cl::cat(category)),
-      recompute("recompute", cl::init("auto"),
-                cl::desc("auto | none | full: what backward computes again"),
-                cl::cat(category)),
-      offload("offload", cl::init("auto"),
-              cl::desc("auto | none | full: activations that are in the host's "
-                       "memory between forward and backward"),
-              cl::cat(category)),
-      bucket("bucket", cl::init("auto"),
-             cl::desc("auto | none: transfers that are issued together"),
-             cl::cat(category)),
-      offloadOptimizer(
-          "offload-optimizer",
-          cl::desc(
-              "Optimizer states with an element per element of a parameter "
-              "are in the host's memory between updates"),
-          cl::cat(category)),
-      evalFullPrecision(
-          "eval-full-precision",
-          cl::desc("Evaluations gather and compute as if --param-dtype were "
-                   "not given"),
-          cl::cat(category)),
-      clip("clip-norm",
-           cl::desc("Compile in gradient clipping (the executable's "
-                    "--clip-norm gives the norm)"),
-           cl::cat(category)),
-      skipNonfinite(
-          "skip-nonfinite",
-          cl::desc("A step whose gradient norm is not finite updates nothing"),
-          cl::cat(category)),
-      attention(
-          "attention", cl::init(AttentionMode::Fused),
-          cl::desc("Attention as one kernel, or op by op as traced:"),
-          cl::values(
-              clEnumValN(AttentionMode::Fused, "fused", "one kernel (default)"),
-              clEnumValN(AttentionMode::Decomposed, "decomposed", "op by op")),
-          cl::cat(category)),
-      accumulateIn(
-          "accumulate-in", cl::init(AccumulateIn::None),
-          cl::desc("Compile in gradient accumulation (the executable's "
-                   "--accumulate gives the number of micro-batches), with "
-                   "accumulators that hold:"),
-          cl::values(
-              clEnumValN(AccumulateIn::Shard, "shard",
-                         "a rank's piece, reduced after each micro-batch"),
-              clEnumValN(AccumulateIn::Whole, "whole",
-                         "a rank's whole gradient, reduced after the last one"),
-              clEnumValN(AccumulateIn::Auto, "auto",
-                         "whichever is faster within the memory (needs "
-                         "--cluster)")),
-          cl::cat(category)),
+      memoryBudget("memory-budget", cl::value_desc("24GiB"),
+                   cl::desc("What a rank may use (default: what the cluster's "
+                            "device has)"),
+                   cl::cat(category)),
       timing("timing", cl::desc("Say how long each part takes"),
              cl::cat(category)),
       inputLimit("input-limit", cl::value_desc("4GiB"), cl::init("1GiB"),
                  cl::desc("Most bytes of a file that holds a step, once it is "
                           "decompressed (default: 1GiB)"),
-                 cl::cat(category)) {}
+                 cl::cat(category)) {
+  for (ListedOption *listed : values.getListed()) {
+    cl::Option &option = listed->get();
+    if (llvm::is_contained(without, option.ArgStr))
+      continue;
+    // Until here it was registered for the texts of its pipeline alone.
+    option.removeArgument();
+    option.addSubCommand(cl::SubCommand::getTopLevel());
+    option.addCategory(category);
+    option.addArgument();
+  }
+}
 
 llvm::Expected<int64_t>
 mlir::fsdp::parseInputLimit(const cl::opt<std::string> &option) {
@@ -132,28 +57,10 @@ mlir::fsdp::parseInputLimit(const cl::opt<std::string> &option) {
 }
 
 void StepCommandLine::fill(StepOptions &options) const {
+  options = values;
   options.input = input;
   options.optimizerFile = optimizerFile;
-  options.optimizer = optimizer;
-  options.mesh = mesh;
-  options.strategy = strategy;
-  options.wrap = wrap;
-  options.ignore.assign(ignore.begin(), ignore.end());
-  options.replicate.assign(replicate.begin(), replicate.end());
-  options.paramDtype = paramDtype;
-  options.reduceDtype = reduceDtype;
-  options.bufferDtype = bufferDtype;
-  options.outputDtype = outputDtype;
-  options.reshardAfterForward = reshardAfterForward;
-  options.recompute = recompute;
-  options.offload = offload;
-  options.bucket = bucket;
-  options.offloadOptimizer = offloadOptimizer;
-  options.evalFullPrecision = evalFullPrecision;
-  options.clip = clip;
-  options.skipNonfinite = skipNonfinite;
-  options.attention = attention;
-  options.accumulateIn = accumulateIn;
+  options.memoryBudget = memoryBudget;
   options.timing = timing;
   options.inputLimit = llvm::cantFail(parseInputLimit(inputLimit));
 }
@@ -175,6 +82,13 @@ static llvm::Error expectOnce(const cl::Option &option) {
       (count == 2 ? "twice" : std::to_string(count) + " times"));
 }
 
+static llvm::Error expectText(const cl::Option &option, bool isEmpty) {
+  if (!option.getNumOccurrences() || !isEmpty)
+    return llvm::Error::success();
+  return llvm::createStringError("expected a value of " + getFlag(option) +
+                                 ", got an empty one");
+}
+
 llvm::Error StepCommandLine::check() const {
   // The one that was given first, whatever their order in the map.
   SmallVector<const cl::Option *> given;
@@ -188,9 +102,10 @@ llvm::Error StepCommandLine::check() const {
       return error;
   if (auto limit = parseInputLimit(inputLimit); !limit)
     return limit.takeError();
-  return expectTexts({&optimizerFile, &optimizer, &mesh, &strategy, &wrap,
-                      &paramDtype, &reduceDtype, &bufferDtype, &outputDtype,
-                      &reshardAfterForward, &recompute, &offload, &bucket});
+  for (ListedOption *option : values.getListed())
+    if (llvm::Error error = expectText(option->get(), option->isEmpty()))
+      return error;
+  return expectTexts({&optimizerFile, &memoryBudget});
 }
 
 std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
@@ -217,9 +132,8 @@ llvm::Error mlir::fsdp::expectOneOf(const cl::opt<std::string> &option,
 llvm::Error
 mlir::fsdp::expectTexts(llvm::ArrayRef<const cl::opt<std::string> *> texts) {
   for (const cl::opt<std::string> *text : texts)
-    if (text->getNumOccurrences() && text->empty())
-      return llvm::createStringError("expected a value of " + getFlag(*text) +
-                                     ", got an empty one");
+    if (llvm::Error error = expectText(*text, text->empty()))
+      return error;
   return llvm::Error::success();
 }
 
@@ -251,11 +165,10 @@ llvm::Error mlir::fsdp::checkRules(llvm::ArrayRef<OptionRule> rules) {
   return llvm::Error::success();
 }
 
-OptionRule
-StepCommandLine::getProfileRule(const llvm::cl::Option &profile) const {
-  return {&profile,
+OptionRule StepCommandLine::getProfileRule() const {
+  return {&values.schedule.profile,
           "--wrap auto",
-          wrap == kChosenWrap ? "one" : "",
+          values.partition.wrap == kChosenWrap ? "one" : "",
           {},
           "a profile is of one program",
           true};
@@ -264,17 +177,17 @@ StepCommandLine::getProfileRule(const llvm::cl::Option &profile) const {
 llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
   OptionRule rule{nullptr,
                   "--strategy",
-                  options.strategy,
+                  options.partition.strategy,
                   {"auto", "full_shard", "hybrid_shard"},
                   "the others keep parameters gathered for backward"};
-  if (options.reshardAfterForward == "true" && !holds(rule))
+  if (options.schedule.reshardAfterForward == "true" && !holds(rule))
     return refuse("reshard-after-forward", rule);
   OptionRule precision{nullptr,
                        "--param-dtype",
-                       options.paramDtype,
+                       options.partition.paramDtype,
                        {},
                        "without it, all is computed as it was traced"};
-  if (options.evalFullPrecision && !holds(precision))
+  if (options.partition.evalFullPrecision && !holds(precision))
     return refuse("eval-full-precision", precision);
   return llvm::Error::success();
 }

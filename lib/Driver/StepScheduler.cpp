@@ -8,11 +8,15 @@
 #include "fsdp/Driver/StepScheduler.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepBudget.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Plan/Report/PlanReport.h"
+#include "fsdp/Schedule/ClusterCost.h"
+#include "fsdp/Schedule/Timeline.h"
 #include "fsdp/Tool/PrintableText.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -21,54 +25,68 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-llvm::Expected<StepScheduler>
-StepScheduler::create(const ScheduleOptions &options, const StepOptions &step,
-                      StringRef toolDir) {
+llvm::Expected<StepScheduler> StepScheduler::create(const StepOptions &step,
+                                                    StringRef toolDir) {
   StepScheduler result;
-  result.options = options;
-  result.reshardAfterForward = step.reshardAfterForward;
-  result.recompute = step.recompute;
-  result.offload = step.offload;
-  result.bucket = step.bucket;
-  auto rules = sched::parsePlanRules(step.reshardAfterForward, step.recompute,
-                                     step.offload, step.bucket);
+  Copyable<SchedulePipelineOptions> &options = result.options;
+  options = step.schedule;
+  auto rules =
+      sched::parsePlanRules(options.reshardAfterForward, options.recompute,
+                            options.offload, options.bucket);
   if (!rules)
     return rules.takeError();
   result.rules = *rules;
   auto file = findCluster(options.cluster, toolDir);
   if (!file)
     return file.takeError();
-  result.clusterFile = *file;
+  options.cluster = *file;
   auto cluster = loadCluster(*file);
   if (!cluster)
     return cluster.takeError();
   result.cluster = std::move(*cluster);
   result.cluster.stepProfile = options.profile;
-  if (!options.memoryBudget.empty()) {
-    auto bytes = parseBytes(options.memoryBudget);
+  if (!step.memoryBudget.empty()) {
+    auto bytes = parseBytes(step.memoryBudget);
     if (!bytes)
       return bytes.takeError();
-    result.memoryBudget = *bytes;
+    options.memoryBudget = *bytes;
   }
   return result;
 }
 
-void StepScheduler::fill(SchedulePipelineOptions &pipeline) const {
-  pipeline.cluster = clusterFile;
-  pipeline.profile = options.profile;
-  pipeline.memoryBudget = memoryBudget;
-  pipeline.order = options.order;
-  pipeline.reshardAfterForward = reshardAfterForward;
-  pipeline.recompute = recompute;
-  pipeline.offload = offload;
-  pipeline.bucket = bucket;
-  pipeline.forwardPrefetch = options.forwardPrefetch;
-  pipeline.backwardPrefetch = options.backwardPrefetch;
-  pipeline.limitAllGathers = options.limitAllGathers;
+void StepScheduler::reserve(OpPassManager &pm) const {
+  pm.addPass(createReserveMemory({options.cluster, options.memoryBudget}));
 }
 
-void StepScheduler::reserve(OpPassManager &pm) const {
-  pm.addPass(createReserveMemory({clusterFile, memoryBudget}));
+/// Warns, at the first call of each, of kernels that take much of @program far
+/// below their roof (getSlowKernels).
+static void warnOfSlowKernels(ProgramOp program, const Cluster &cluster) {
+  SmallVector<Operation *> origins;
+  FailureOr<sched::StepProgram> step = extractStepProgram(program, &origins);
+  if (failed(step))
+    return;
+  auto cost = createClusterCost(cluster, *step);
+  // The pass that timed the program said what is wrong with its cluster.
+  if (!cost)
+    return llvm::consumeError(cost.takeError());
+  auto times = addTimes(*step, *cost->model, cost->placements);
+  Time whole = sched::play(times).step;
+  std::vector<KernelShare> shares = getKernelShares(*step, times);
+  // The location names the module.
+  for (const KernelShare *share : getSlowKernels(shares, whole))
+    if (share->firstOp >= 0)
+      emitWarning(origins[share->firstOp]->getLoc())
+          << describeSlowKernel(*share, whole);
+}
+
+/// Whether @module is timed for GPUs without code for them: its kernels cost
+/// what their sizes allow at best. (A profile has measured them.)
+static bool hasIdealKernels(ModuleOp module, const Cluster &cluster) {
+  return cluster.device.multiprocessors.count > 0 &&
+         cluster.stepProfile.empty() &&
+         llvm::none_of(module.getOps<func::FuncOp>(), [](func::FuncOp kernel) {
+           return bool(getImplementation(kernel, kCudaTarget));
+         });
 }
 
 /// "step 412.3 ms, bound 406.8 ms, gap 1.4 %": what the programs take by the
@@ -76,6 +94,7 @@ void StepScheduler::reserve(OpPassManager &pm) const {
 /// names.
 void StepScheduler::report(ModuleOp module) const {
   int64_t budget = getArenaBudget(module).value_or(0);
+  bool isIdeal = hasIdealKernels(module, cluster);
   for (auto program : module.getOps<ProgramOp>()) {
     ScheduleAttr schedule = program.getScheduleAttr();
     double time = toSeconds(schedule.getStep()) * 1e3,
@@ -85,10 +104,12 @@ void StepScheduler::report(ModuleOp module) const {
                            : makePrintable(program.getSymName());
     llvm::errs() << llvm::formatv(
         "{0} {1:f3} ms, bound {2:f3} ms, gap {3:f1} %, on {4}; arena {5:f1} "
-        "MiB of {6:f1}\n",
+        "MiB of {6:f1}{7}\n",
         name, time, bound, bound > 0 ? 100 * (time - bound) / bound : 0,
         makePrintable(cluster.name),
-        program.getArenaAttr().getBytes() / 1048576.0, budget / 1048576.0);
+        program.getArenaAttr().getBytes() / 1048576.0, budget / 1048576.0,
+        isIdeal ? "; " + describeCode({/*isIdeal=*/true, 0, ""}) : "");
+    warnOfSlowKernels(program, cluster);
   }
 }
 
@@ -108,30 +129,23 @@ SmallVector<Stage> StepScheduler::getStages(bool guard) const {
   if (options.hasPlan())
     stages.push_back({kPlanStage,
                       [&](OpPassManager &pm) {
-                        SchedulePipelineOptions pipeline;
-                        fill(pipeline);
                         reserve(pm);
-                        buildOptimizePipeline(pm, pipeline);
+                        buildOptimizePipeline(pm, options);
                       },
                       {{"fsdp-plan-step", true, true},
                        {"fsdp-offload-activations", true, false}}});
   stages.push_back({"schedule",
                     [&](OpPassManager &pm) {
-                      SchedulePipelineOptions pipeline;
-                      fill(pipeline);
                       if (!options.hasPlan())
                         reserve(pm);
-                      buildOrderPipeline(pm, pipeline);
+                      buildOrderPipeline(pm, options);
                     },
                     {{"fsdp-schedule-step", true, true}}});
-  stages.push_back({"arena",
-                    [&](OpPassManager &pm) {
-                      SchedulePipelineOptions pipeline;
-                      fill(pipeline);
-                      buildTimedArenaPipeline(pm, pipeline);
-                    },
-                    {},
-                    [&](ModuleOp module) { report(module); }});
+  stages.push_back(
+      {"arena",
+       [&](OpPassManager &pm) { buildTimedArenaPipeline(pm, options); },
+       {},
+       [&](ModuleOp module) { report(module); }});
   if (guard)
     stages.push_back({"guarded arena",
                       [](OpPassManager &pm) {
@@ -198,7 +212,7 @@ llvm::Error StepScheduler::writePlans(Frontend &frontend,
       continue;
     if (!plan->second.fits())
       return llvm::createStringError(describeMisfit(
-          program, plan->second.leastBytes, cluster, clusterFile));
+          program, plan->second.leastBytes, cluster, options.cluster));
     if (failed(writePlan(program, plan->second)))
       return llvm::createStringError("expected a plan that can be written");
   }

@@ -26,7 +26,7 @@ compileProgram(PlanOptions options, StringRef order, StringRef profile) {
   auto targets = createTargets(options);
   if (!targets)
     return targets.takeError();
-  options.kernelLimits = getKernelLimits(*targets);
+  options.kernels.setLimits(getKernelLimits(*targets));
   Frontend frontend(options);
   if (llvm::Error error = frontend.read())
     return std::move(error);
@@ -37,11 +37,9 @@ compileProgram(PlanOptions options, StringRef order, StringRef profile) {
   for (const Stage &stage : getKernelCodeStages(*targets))
     if (llvm::Error error = frontend.runStage(frontend.getModule(), stage))
       return std::move(error);
-  ScheduleOptions schedule;
-  schedule.cluster = options.cluster;
+  SchedulePipelineOptions &schedule = options.schedule;
   // What runs without queues is issued in order.
   schedule.order = order == "synchronous" ? "in_order" : order.str();
-  schedule.memoryBudget = options.memoryBudget;
   schedule.profile = profile.str();
   auto fsdp = parseFSDPOptions(options.fsdp);
   if (!fsdp)
@@ -49,7 +47,7 @@ compileProgram(PlanOptions options, StringRef order, StringRef profile) {
   schedule.forwardPrefetch = fsdp->forwardPrefetch;
   schedule.backwardPrefetch = stringify(fsdp->backwardPrefetch).str();
   schedule.limitAllGathers = fsdp->limitAllGathers;
-  auto scheduler = StepScheduler::create(schedule, options, options.toolDir);
+  auto scheduler = StepScheduler::create(options, options.toolDir);
   if (!scheduler)
     return scheduler.takeError();
   if (llvm::Error error = scheduler->run(frontend))
@@ -79,9 +77,9 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
     return program.takeError();
   auto run = makeRunVariant(*program, trace);
   // What ran may have been compiled for the times in the profile.
-  if (!run && !options.profile.empty()) {
+  if (!run && !options.schedule.profile.empty()) {
     llvm::consumeError(run.takeError());
-    program = compileProgram(options, trace.order, options.profile);
+    program = compileProgram(options, trace.order, options.schedule.profile);
     if (!program)
       return program.takeError();
     run = makeRunVariant(*program, trace);
@@ -99,7 +97,7 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   run->reasons = getRunReasons(simulated, *run);
   report.comparesFirstStep = trace.steps.size() == 1;
   llvm::append_range(report.notes, getRunNotes(*traces, program->worldSize));
-  report.hasProfile = !options.profile.empty();
+  report.hasProfile = !options.schedule.profile.empty();
   report.compared.push_back(std::move(simulated));
   report.compared.push_back(std::move(*run));
   return llvm::Error::success();

@@ -22,46 +22,20 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// What is asked for beside the mesh and the cluster, as options.
+/// What is asked for, as options, but for what reports name by itself.
 static std::string describeOptions(const PlanOptions &options) {
-  constexpr std::pair<StringLiteral, std::string PlanOptions::*> kTexts[] = {
-      {"strategy", &PlanOptions::strategy},
-      {"wrap", &PlanOptions::wrap},
-      {"param-dtype", &PlanOptions::paramDtype},
-      {"reduce-dtype", &PlanOptions::reduceDtype},
-      {"buffer-dtype", &PlanOptions::bufferDtype},
-      {"output-dtype", &PlanOptions::outputDtype},
-      {"optimizer", &PlanOptions::optimizer},
-      {"reshard-after-forward", &PlanOptions::reshardAfterForward},
-      {"recompute", &PlanOptions::recompute},
-      {"offload", &PlanOptions::offload},
-      {"bucket", &PlanOptions::bucket},
-      {"memory-budget", &PlanOptions::memoryBudget},
-      {"compute-dtype", &PlanOptions::computeDtype},
-      {"fsdp", &PlanOptions::fsdp}};
-  const PlanOptions unset;
-  SmallVector<std::string> result;
-  for (auto [name, text] : kTexts)
-    if (options.*text != unset.*text)
-      result.push_back(("--" + name + " " + options.*text).str());
-  for (const std::string &pattern : options.ignore)
-    result.push_back("--ignore " + pattern);
-  for (const std::string &pattern : options.replicate)
-    result.push_back("--replicate " + pattern);
-  if (options.clip)
-    result.push_back("--clip-norm");
-  if (options.skipNonfinite)
-    result.push_back("--skip-nonfinite");
-  if (options.offloadOptimizer)
-    result.push_back("--offload-optimizer");
-  if (options.evalFullPrecision)
-    result.push_back("--eval-full-precision");
-  if (options.accumulateIn != unset.accumulateIn)
-    result.push_back("--accumulate-in " +
-                     stringify(options.accumulateIn).str());
-  if (options.attention != unset.attention)
-    result.push_back("--attention decomposed");
-  return llvm::join(result, " ");
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (ListedOption *option : options.getListed())
+    if (!llvm::is_contained({"mesh", "cluster", "profile"},
+                            option->get().ArgStr))
+      option->printGiven(os);
+  for (auto [name, value] : {std::pair("memory-budget", &options.memoryBudget),
+                             std::pair("compute-dtype", &options.computeDtype),
+                             std::pair("fsdp", &options.fsdp)})
+    if (!value->empty())
+      os << " --" << name << ' ' << *value;
+  return StringRef(text).ltrim().str();
 }
 
 static llvm::Expected<std::optional<OutputFile>> open(StringRef path) {
@@ -81,7 +55,7 @@ static llvm::Error write(std::optional<OutputFile> &file,
 /// Of all wraps that there are to choose from, or of one.
 static llvm::Expected<LoweredSteps> lowerAloud(StepSource &source,
                                                const PlanOptions &options) {
-  if (options.wrap == kChosenWrap) {
+  if (options.partition.wrap == kChosenWrap) {
     auto steps = source.lowerWraps(options);
     if (steps)
       return steps;
@@ -114,13 +88,11 @@ static AccumulateTrial getTrial(AccumulateIn in, const PlanReport &report) {
   AccumulateTrial trial;
   trial.in = in;
   int64_t least = report.leastBudget;
-  auto add = [&](ProgramKind kind, const PlanVariant &variant) {
-    trial.add(kind, variant.timeline.step, variant.arenaBytes);
-  };
-  add(ProgramKind::train, report.variants.back());
+  trial.arenaBytes = report.variants.back().arenaBytes;
   for (const FurtherProgram &it : report.further) {
     least = std::max(least, it.leastBudget);
-    add(*symbolizeProgramKind(it.kind), it.variant);
+    trial.add(*symbolizeProgramKind(it.kind), it.variant.timeline.step,
+              it.variant.arenaBytes);
   }
   trial.fits = least <= report.budget;
   trial.leastBudget = report.getBudgetFor(least);
@@ -135,7 +107,7 @@ planAccumulators(StepSource &source, const Cluster &cluster,
   SmallVector<AccumulateTrial> trials;
   std::vector<FastestPlan> plans;
   for (AccumulateIn in : {AccumulateIn::Shard, AccumulateIn::Whole}) {
-    options.accumulateIn = in;
+    options.partition.accumulateIn = in;
     auto planned = planPrograms(source, cluster, options, settings);
     if (!planned)
       return planned.takeError();
@@ -143,7 +115,7 @@ planAccumulators(StepSource &source, const Cluster &cluster,
     plans.push_back(std::move(*planned));
   }
   size_t picked = pickAccumulate(trials);
-  options.accumulateIn = trials[picked].in;
+  options.partition.accumulateIn = trials[picked].in;
   plans[picked].report.notes.push_back(
       describeTrials(ArrayRef(trials), picked));
   return std::move(plans[picked]);
@@ -163,11 +135,11 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
     return cluster.takeError();
   if (settings.budget)
     warnAboveDevice(*settings.budget, *cluster);
-  if (llvm::Error error =
-          expectApart({{"the plan", "-"},
-                       {"--timeline", options.timeline},
-                       {"--html", options.html}},
-                      options, options.cluster, options.profile))
+  if (llvm::Error error = expectApart({{"the plan", "-"},
+                                       {"--timeline", options.timeline},
+                                       {"--html", options.html}},
+                                      options, options.schedule.cluster,
+                                      options.schedule.profile))
     return error;
   auto timeline = open(options.timeline);
   if (!timeline)
@@ -179,7 +151,7 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
   StepSource source(options);
   if (llvm::Error error = source.read())
     return error;
-  auto planned = options.accumulateIn == AccumulateIn::Auto
+  auto planned = options.partition.accumulateIn == AccumulateIn::Auto
                      ? planAccumulators(source, *cluster, options, settings)
                      : planPrograms(source, *cluster, options, settings);
   if (!planned)
@@ -189,9 +161,11 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
   report.items = source.getItems();
   report.options = describeOptions(options);
   source.getWatch().lap("schedule and simulate");
+  addCompiledStep(source, *cluster, options, settings, *planned->step, report);
+  source.getWatch().lap("the step with code for its kernels");
   if (!options.compare.empty()) {
     PlanOptions taken = options;
-    taken.wrap = planned->step->wrap;
+    taken.partition.wrap = planned->step->wrap;
     if (llvm::Error error = addComparison(taken, *cluster, report))
       return error;
   }
@@ -200,7 +174,7 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
 
   if (llvm::Error error = write(*timeline, [&](raw_ostream &os) {
         for (const PlanVariant &variant : report.variants)
-          if (variant.name == options.order)
+          if (variant.name == options.shownOrder)
             printPlanTrace(report, variant, os);
       }))
     return error;

@@ -92,8 +92,13 @@ llvm::Error StepSource::read() {
 }
 
 llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &given) {
+  return lowerFor(targets, given);
+}
+
+llvm::Expected<LoweredStep> StepSource::lowerFor(const StepTargets &targets,
+                                                 const StepOptions &given) {
   StepOptions settings = given;
-  settings.kernelLimits = getKernelLimits(targets);
+  settings.kernels.setLimits(getKernelLimits(targets));
   frontend.getRemarks().take();
   OwningOpRef<ModuleOp> module = getTraced().clone();
   if (llvm::Error error = frontend.partition(*module, settings))
@@ -123,7 +128,7 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &given) {
   }
   if (auto strategy = (*module)->getAttrOfType<StringAttr>(names::kStrategy))
     step.strategy = strategy.str();
-  step.wrap = settings.wrap;
+  step.wrap = settings.partition.wrap;
   if (!targets.empty())
     step.threadBytes = getThreadBytes(*module);
   step.notes = describeUnfused(frontend.getRemarks().take());
@@ -133,14 +138,7 @@ llvm::Expected<LoweredStep> StepSource::lower(const StepOptions &given) {
 
 llvm::Expected<std::shared_ptr<const LoweredStep>>
 StepSource::lowerQuietly(const StepOptions &settings) {
-  std::string key = llvm::join(
-      std::initializer_list<StringRef>{
-          settings.mesh, settings.strategy, settings.wrap, settings.paramDtype,
-          settings.reduceDtype, settings.bufferDtype,
-          stringify(settings.accumulateIn),
-          settings.offloadOptimizer ? "offload-optimizer" : ""},
-      "\n");
-  auto [it, isNew] = lowered.try_emplace(key);
+  auto [it, isNew] = lowered.try_emplace(settings.getKernelKey());
   Outcome &outcome = it->second;
   if (isNew) {
     std::string said;
@@ -165,14 +163,14 @@ StepSource::lowerQuietly(const StepOptions &settings) {
 
 llvm::Expected<LoweredSteps>
 StepSource::lowerWraps(const StepOptions &settings) {
-  std::vector<std::string> wraps = {settings.wrap};
-  if (settings.wrap == kChosenWrap)
+  std::vector<std::string> wraps = {settings.partition.wrap};
+  if (settings.partition.wrap == kChosenWrap)
     wraps = getWraps(getTraced());
   LoweredSteps steps;
   std::string refused;
   for (const std::string &wrap : wraps) {
     StepOptions changed = settings;
-    changed.wrap = wrap;
+    changed.partition.wrap = wrap;
     if (auto step = lowerQuietly(changed))
       steps.push_back(*step);
     else if (std::string why = llvm::toString(step.takeError());
@@ -227,16 +225,17 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
                                PlanSettings &settings) {
   static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled",
                                              "planned"};
-  if (!llvm::is_contained(orders, options.order))
+  if (!llvm::is_contained(orders, options.shownOrder))
     return llvm::createStringError(
         "expected --order in_order, fsdp, scheduled or planned, got '" +
-        options.order + "'");
+        options.shownOrder + "'");
   auto fsdpOptions = parseFSDPOptions(options.fsdp);
   if (!fsdpOptions)
     return fsdpOptions.takeError();
   settings.fsdp = *fsdpOptions;
-  auto rules = parsePlanRules(options.reshardAfterForward, options.recompute,
-                              options.offload, options.bucket);
+  auto rules = parsePlanRules(
+      options.schedule.reshardAfterForward, options.schedule.recompute,
+      options.schedule.offload, options.schedule.bucket);
   if (!rules)
     return rules.takeError();
   settings.rules = *rules;
@@ -257,16 +256,16 @@ llvm::Error fsdp::readSettings(const PlanOptions &options,
 }
 
 llvm::Expected<Cluster> fsdp::readCluster(const PlanOptions &options) {
-  if (options.cluster.empty())
+  if (options.schedule.cluster.empty())
     return llvm::createStringError(
         "expected --cluster, a file (with .json) or a name, got "
         "none");
-  auto file = findCluster(options.cluster, options.toolDir);
+  auto file = findCluster(options.schedule.cluster, options.toolDir);
   if (!file)
     return file.takeError();
   auto cluster = loadCluster(*file);
   if (cluster)
-    cluster->stepProfile = options.profile;
+    cluster->stepProfile = options.schedule.profile;
   return cluster;
 }
 
@@ -301,7 +300,7 @@ planProgram(const StepProgram &program, const LoweredStep &step,
   if (!cost)
     return cost.takeError();
   PlanReport report;
-  report.mesh = options.mesh;
+  report.mesh = options.partition.mesh;
   report.strategy = step.strategy;
   report.cluster = cluster.name;
   report.device = cluster.device.name;
@@ -362,6 +361,42 @@ llvm::Error fsdp::addFurtherPrograms(const LoweredStep &step,
                               planned->leastBudget});
   }
   return llvm::Error::success();
+}
+
+bool fsdp::hasIdealKernels(const PlanOptions &options, const Cluster &cluster) {
+  return cluster.device.multiprocessors.count > 0 && options.targets.empty() &&
+         cluster.stepProfile.empty();
+}
+
+void fsdp::addCompiledStep(StepSource &source, const Cluster &cluster,
+                           const PlanOptions &options,
+                           const PlanSettings &settings,
+                           const LoweredStep &step, PlanReport &report) {
+  if (!hasIdealKernels(options, cluster))
+    return;
+  report.code.isIdeal = true;
+  auto plan = [&]() -> llvm::Expected<PlanReport> {
+    PlanOptions compiled = options;
+    compiled.targets = "cuda";
+    compiled.partition.wrap = step.wrap;
+    auto targets = createTargets(compiled);
+    if (!targets)
+      return targets.takeError();
+    auto lowered = source.lowerFor(*targets, compiled);
+    if (!lowered)
+      return lowered.takeError();
+    PlanSettings only = settings;
+    only.onlyPlan = true;
+    return planLowered(*lowered, cluster, compiled, only);
+  };
+  auto planned = plan();
+  if (!planned) {
+    report.code.refused = llvm::toString(planned.takeError());
+    return;
+  }
+  Time time = planned->getBest().timeline.step;
+  report.code.compiledStep = time;
+  noteSlowKernels(planned->kernels, time, "with --target cuda, ", report.notes);
 }
 
 llvm::Expected<FastestPlan> fsdp::planFastest(const LoweredSteps &steps,

@@ -54,6 +54,9 @@ public:
 
   /// Prints MLIR's diagnostics where it fails.
   llvm::Expected<LoweredStep> lower(const StepOptions &options);
+  /// The same with code for other targets, which may be none.
+  llvm::Expected<LoweredStep> lowerFor(const StepTargets &targets,
+                                       const StepOptions &options);
   /// Prints nothing: the first diagnostic is the error. The same options are
   /// lowered once.
   llvm::Expected<std::shared_ptr<const LoweredStep>>
@@ -104,6 +107,15 @@ llvm::Expected<FastestPlan> planFastest(const LoweredSteps &steps,
                                         const PlanOptions &options,
                                         const PlanSettings &settings,
                                         const CostFactors &factors = {});
+/// Whether kernels have no code for the GPUs of @cluster, and no profile that
+/// measured it: they cost what their sizes allow at best.
+bool hasIdealKernels(const PlanOptions &options, const Cluster &cluster);
+/// Says in @report, the plan of @step, whether kernels have no code for the
+/// GPUs of @cluster, and what the step takes with the code that they get by
+/// default: lowers and plans it once more.
+void addCompiledStep(StepSource &source, const Cluster &cluster,
+                     const PlanOptions &options, const PlanSettings &settings,
+                     const LoweredStep &step, PlanReport &report);
 /// The best order of @report, as it would be on @cluster.
 llvm::Expected<PlanVariant> simulateBest(const PlanReport &report,
                                          const Cluster &cluster,

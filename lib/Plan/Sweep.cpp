@@ -24,18 +24,10 @@ using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
 
 /// What --sweep may name.
-static constexpr std::pair<llvm::StringLiteral, std::string PlanOptions::*>
-    kAxes[] = {{"mesh", &PlanOptions::mesh},
-               {"strategy", &PlanOptions::strategy},
-               {"wrap", &PlanOptions::wrap},
-               {"cluster", &PlanOptions::cluster},
-               {"memory-budget", &PlanOptions::memoryBudget},
-               {"param-dtype", &PlanOptions::paramDtype},
-               {"reduce-dtype", &PlanOptions::reduceDtype},
-               {"buffer-dtype", &PlanOptions::bufferDtype},
-               {"compute-dtype", &PlanOptions::computeDtype},
-               {"recompute", &PlanOptions::recompute},
-               {"offload", &PlanOptions::offload}};
+static constexpr llvm::StringLiteral kAxes[] = {
+    "mesh",          "strategy",    "wrap",         "cluster",
+    "memory-budget", "param-dtype", "reduce-dtype", "buffer-dtype",
+    "compute-dtype", "recompute",   "offload"};
 /// More is a mistake in typing rather than a question.
 static constexpr size_t kMostPoints = 4096;
 
@@ -43,11 +35,10 @@ static llvm::Expected<SweepAxis> parseAxis(StringRef text) {
   auto [name, values] = text.split('=');
   if (name == "budget")
     name = "memory-budget";
-  if (!llvm::is_contained(llvm::make_first_range(kAxes), name))
-    return llvm::createStringError(
-        "expected --sweep to name one of " +
-        llvm::join(llvm::make_first_range(kAxes), ", ") + ", got '" + name +
-        "'");
+  if (!llvm::is_contained(kAxes, name))
+    return llvm::createStringError("expected --sweep to name one of " +
+                                   llvm::join(ArrayRef(kAxes), ", ") +
+                                   ", got '" + name + "'");
   SweepAxis axis;
   axis.name = name.str();
   SmallVector<StringRef> all;
@@ -98,9 +89,13 @@ mlir::fsdp::parseSweep(llvm::ArrayRef<std::string> texts) {
 
 /// @name: of kAxes.
 static void setOption(PlanOptions &options, StringRef name, StringRef value) {
-  for (auto [axis, field] : kAxes)
-    if (axis == name)
-      options.*field = value.str();
+  if (name == "memory-budget")
+    options.memoryBudget = value.str();
+  if (name == "compute-dtype")
+    options.computeDtype = value.str();
+  for (ListedOption *option : options.getListed())
+    if (option->get().ArgStr == name)
+      option->get().addOccurrence(0, name, value);
 }
 
 /// A value that is wrong whatever the other options are ends the sweep: it is a
@@ -122,7 +117,7 @@ static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
       axis == "recompute" || axis == "offload") {
     if (llvm::Error error = readSettings(options, settings))
       return error;
-    if (settings.budget && !options.cluster.empty()) {
+    if (settings.budget && !options.schedule.cluster.empty()) {
       auto cluster = readCluster(options);
       if (!cluster)
         return cluster.takeError();
@@ -169,8 +164,8 @@ static std::vector<PlanOptions> makePoints(const PlanOptions &options,
       setOption(changed, axis.name, point.values.back());
     }
     std::reverse(point.values.begin(), point.values.end());
-    point.mesh = changed.mesh;
-    if (auto mesh = MeshShape::parse(changed.mesh))
+    point.mesh = changed.partition.mesh;
+    if (auto mesh = MeshShape::parse(changed.partition.mesh))
       point.ranks = mesh->getWorldSize();
     else
       llvm::consumeError(mesh.takeError());
@@ -226,7 +221,7 @@ static void planPoint(llvm::Expected<LoweredSteps> steps,
   if (!planned)
     return refuse(planned.takeError());
   fillPoint(planned->report, items, point);
-  if (planned->step->wrap != options.wrap)
+  if (planned->step->wrap != options.partition.wrap)
     point.plan += ", wrap " + planned->step->wrap;
 }
 
@@ -236,7 +231,7 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   if (!axes)
     return axes.takeError();
   report.axes = std::move(*axes);
-  if (options.accumulateIn == AccumulateIn::Auto)
+  if (options.partition.accumulateIn == AccumulateIn::Auto)
     return llvm::createStringError(
         "expected --accumulate-in shard or whole beside --sweep, got auto: a "
         "sweep compares steps");
@@ -244,12 +239,12 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   if (llvm::Error error = readSettings(options, unused))
     return error;
   // Where clusters are an axis none is needed beside them.
-  std::vector<std::string> clusters = {options.cluster};
+  std::vector<std::string> clusters = {options.schedule.cluster};
   for (const SweepAxis &axis : report.axes)
     if (axis.name == "cluster")
       clusters = axis.values;
   PlanOptions first = options;
-  first.cluster = clusters.front();
+  first.schedule.cluster = clusters.front();
   auto cluster = readCluster(first);
   if (!cluster)
     return cluster.takeError();
@@ -258,7 +253,7 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   for (StringRef file : clusters)
     if (llvm::Error error =
             expectApart({{"the table", "-"}, {"--html", options.html}}, options,
-                        file, options.profile))
+                        file, options.schedule.profile))
       return error;
   std::optional<OutputFile> html;
   if (!options.html.empty()) {
@@ -274,6 +269,7 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
   report.model = source.getName();
   report.cluster = cluster->name;
   report.item = source.getItems().name;
+  report.code.isIdeal = hasIdealKernels(options, *cluster);
   std::vector<PlanOptions> settings = makePoints(options, report);
   for (const SweepAxis &axis : report.axes)
     if (axis.name == "cluster")

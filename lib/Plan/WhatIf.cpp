@@ -204,18 +204,19 @@ void Candidates::addMachines(const LoweredStep &step,
 }
 
 void Candidates::addStrategies(const LoweredStep &step) {
-  auto mesh = MeshShape::parse(base.options.mesh);
+  auto mesh = MeshShape::parse(base.options.partition.mesh);
   if (!mesh) {
     llvm::consumeError(mesh.takeError());
     return;
   }
   // With reshard_after_forward left to it, the planner keeps what pays.
   if (base.settings.rules.keep == PlanRules::Keep::Never)
-    addOption("--reshard-after-forward auto").reshardAfterForward = "auto";
+    addOption("--reshard-after-forward auto").schedule.reshardAfterForward =
+        "auto";
   if (base.settings.rules.recompute != PlanRules::Recompute::Auto)
-    addOption("--recompute auto").recompute = "auto";
+    addOption("--recompute auto").schedule.recompute = "auto";
   if (base.settings.rules.offload != PlanRules::Offload::Auto && cluster.host)
-    addOption("--offload auto").offload = "auto";
+    addOption("--offload auto").schedule.offload = "auto";
   if (step.strategy == "full_shard")
     addMeshes(mesh->getWorldSize(), mesh->getWorldSize());
   else if (step.strategy == "hybrid_shard")
@@ -228,7 +229,8 @@ void Candidates::addMeshes(int64_t world, int64_t now) {
   std::set<int64_t> sizes = {1, cluster.gpusPerNode, world, 2 * now};
   if (now % 2 == 0)
     sizes.insert(now / 2);
-  bool isAsked = base.options.strategy != PlanOptions().strategy;
+  bool isAsked =
+      base.options.partition.strategy != PlanOptions().partition.strategy;
   for (int64_t size : sizes) {
     if (size == now || world % size)
       continue;
@@ -237,8 +239,8 @@ void Candidates::addMeshes(int64_t world, int64_t now) {
       shape += ",replicate=" + std::to_string(world / size);
     PlanOptions &options =
         addOption("--mesh " + shape + (isAsked ? " --strategy auto" : ""));
-    options.mesh = shape;
-    options.strategy = PlanOptions().strategy;
+    options.partition.mesh = shape;
+    options.partition.strategy = PlanOptions().partition.strategy;
   }
 }
 
@@ -283,7 +285,7 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
                             const ParamFacts &facts) {
   addMemory(report);
   // Of kernels that no run has measured, times would be another's.
-  if (!base.options.profile.empty())
+  if (!base.options.schedule.profile.empty())
     return;
   bool communicates =
       llvm::any_of(step.program.groups,
@@ -291,18 +293,18 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
   const PlanOptions &given = base.options;
   if (isShortOfMemory(report) && cluster.host &&
       hasOptimizerStates(step.program))
-    addOption("--offload-optimizer").offloadOptimizer = true;
+    addOption("--offload-optimizer").kernels.offloadOptimizer = true;
   if (communicates) {
-    if (facts.hasWide && given.paramDtype.empty() &&
-        given.reduceDtype.empty()) {
+    if (facts.hasWide && given.partition.paramDtype.empty() &&
+        given.partition.reduceDtype.empty()) {
       PlanOptions &options =
           addOption("--param-dtype bf16 --reduce-dtype bf16");
-      options.paramDtype = options.reduceDtype = "bf16";
+      options.partition.paramDtype = options.partition.reduceDtype = "bf16";
     }
     if (std::optional<std::string> wrap = getFinerWrap(facts))
-      addOption("--wrap " + *wrap).wrap = *wrap;
+      addOption("--wrap " + *wrap).partition.wrap = *wrap;
     for (const std::string &wrap : facts.wraps)
-      addOption("--wrap " + wrap).wrap = wrap;
+      addOption("--wrap " + wrap).partition.wrap = wrap;
     addStrategies(step);
   }
   bool hasWideProducts =
@@ -399,10 +401,11 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
       const Candidate &candidate = candidates.all[i];
       // An option may lead to other units, another machine has those that were
       // taken here.
-      auto steps = candidate.isLoweredAgain() ||
-                           (candidate.isOption && options.wrap == kChosenWrap)
-                       ? source.lowerWraps(candidate.options)
-                       : LoweredSteps{step};
+      auto steps =
+          candidate.isLoweredAgain() ||
+                  (candidate.isOption && options.partition.wrap == kChosenWrap)
+              ? source.lowerWraps(candidate.options)
+              : LoweredSteps{step};
       if (!steps) {
         report.whatIfs[i] = ask(candidate, cluster, report, std::move(steps));
         continue;

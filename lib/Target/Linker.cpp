@@ -93,8 +93,12 @@ llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
   } else {
     args.insert(args.end(), {inRuntime(kEntryArchive), inRuntime(kArchive)});
   }
+  // Programs run where the C and C++ libraries are older than here: what nobody
+  // calls asks for glibc 2.36, and so does libgcc's archive for 2.35, where
+  // libgcc_s, whose symbols do not change, unwinds.
   args.insert(args.end(), {"-o", output.str(), "-pthread", "-ldl", "-lm",
-                           "-static-libstdc++", "-static-libgcc",
+                           "-static-libstdc++", "-shared-libgcc",
+                           "-Wl,--gc-sections",
                            "-Wl,--as-needed", "-Wl,-z,noexecstack"});
   return run(args, output);
 }

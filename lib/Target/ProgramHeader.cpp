@@ -309,19 +309,19 @@ void HeaderWriter::writeInputs(const json::Object &program,
 void HeaderWriter::writeScalars() {
   os << "/* Scalars, for fsdp_set_scalar; fsdp_step sets \"lr\". */\n";
   llvm::MapVector<StringRef, SmallVector<StringRef>> owners;
-  llvm::StringMap<const json::Object *> scalars;
+  llvm::StringMap<const json::Object *> entries;
   for (const json::Value &value : *manifest.getArray("programs")) {
     const json::Object &program = *value.getAsObject();
     for (const json::Value &entry : *program.getArray("scalars")) {
       StringRef name = getString(*entry.getAsObject(), "name");
       owners[name].push_back(getString(program, "name"));
-      scalars.try_emplace(name, entry.getAsObject());
+      entries.try_emplace(name, entry.getAsObject());
     }
   }
   for (auto &[name, programs] : owners)
-    // The runtime counts: nobody may set it.
-    if (name != names::kAccumulated)
-      writeScalar(*scalars.lookup(name), programs);
+    if (const scalars::Traits *known = scalars::find(name);
+        !known || known->setter != scalars::Setter::Runtime)
+      writeScalar(*entries.lookup(name), programs);
   os << "\n";
 }
 
@@ -331,11 +331,12 @@ void HeaderWriter::writeScalar(const json::Object &scalar,
   StringRef name = getString(scalar, "name");
   os << "#define " << getMacro("SCALAR", name) << " " << toLiteral(name)
      << " /* " << getString(scalar, "dtype");
-  if (name == names::kWeight)
-    os << ", the number of micro-batches unless set for a step";
+  const scalars::Traits *known = scalars::find(name);
+  if (known && known->setter == scalars::Setter::Caller)
+    os << ", " << known->meaning << " unless set for a step";
   else if (auto init = scalar.getNumber("default"))
     os << ", " << json::Value(*init) << " unless set";
-  else if (name == names::kClipNorm)
+  else if (known && known->omitted == scalars::infinity)
     os << ", infinity unless set";
   else
     os << ", must be set";

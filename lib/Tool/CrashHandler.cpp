@@ -94,6 +94,10 @@ static StaticText theTool, theFile;
 static thread_local StaticText theActivity;
 static bool dumpsStack;
 static std::atomic<bool> isParsing, hasError;
+/// What was parsed last was wrong, which has been said. Upstream's parser may
+/// have left memory broken (a block that is defined twice is freed twice), of
+/// which the process then dies before it ends.
+static std::atomic<bool> hasFailedParsing;
 
 void fsdp::setCrashFile(StringRef file) { theFile.set(file); }
 void fsdp::setCrashActivity(StringRef activity) { theActivity.set(activity); }
@@ -111,7 +115,7 @@ static void setParsingTimer(uint64_t seconds) {
 
 ParsingScope::ParsingScope(uint64_t bytes) {
   setCrashActivity("parsing");
-  hasError = false;
+  hasError = hasFailedParsing = false;
   isParsing = true;
   setParsingTimer(getMostParsing(bytes));
 }
@@ -119,6 +123,7 @@ ParsingScope::ParsingScope(uint64_t bytes) {
 ParsingScope::~ParsingScope() {
   setParsingTimer(0);
   isParsing = false;
+  hasFailedParsing = bool(hasError);
   setCrashActivity("");
 }
 
@@ -141,7 +146,8 @@ static Line &printPlace(Line &line) {
 
 /// The rest of the line that tells of an internal fault.
 [[noreturn]] static void reportFault(Line &line) {
-  if (isParsing && hasError && !dumpsStack)
+  bool isOfParser = isParsing ? hasError : hasFailedParsing;
+  if (isOfParser && !dumpsStack)
     leave(1);
   printPlace(line)
       << "; please report it with the command line and the files that it names";

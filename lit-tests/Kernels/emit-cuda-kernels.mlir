@@ -9,12 +9,14 @@
 // CHECK: remark: [Missed] Emitted | Category:fsdp-emit-cuda-kernels | Function=pad | Reason="it contains tensor.pad"
 
 fsdp.program @step(%x: tensor<300xf32>, %m: tensor<8x1000xf32>, %t: tensor<64x100xf32>,
-                   %n: tensor<64x512xbf16>) {
+                   %n: tensor<64x512xbf16>, %l: tensor<8x524288xf32>) {
   %6 = fsdp.launch @vectors(%n, %n) : (tensor<64x512xbf16>, tensor<64x512xbf16>) -> tensor<64x512xbf16>
   %0 = fsdp.launch @tanh(%x) : (tensor<300xf32>) -> tensor<300xf32>
   %1 = fsdp.launch @rows(%m) : (tensor<8x1000xf32>) -> tensor<8xf32>
   %2 = fsdp.launch @columns(%m) : (tensor<8x1000xf32>) -> tensor<1000xf32>
   %5 = fsdp.launch @long_columns(%t) : (tensor<64x100xf32>) -> tensor<100xf32>
+  %7 = fsdp.launch @long_rows(%l) : (tensor<8x524288xf32>) -> tensor<8xf32>
+  %8 = fsdp.launch @largest(%l) : (tensor<8x524288xf32>) -> tensor<8xf32>
   %3 = fsdp.launch @pad(%x) : (tensor<300xf32>) -> tensor<301xf32>
   fsdp.return
 }
@@ -47,6 +49,38 @@ func.func private @rows(%x: tensor<8x1000xf32>, %out: tensor<8xf32>) -> tensor<8
       ins(%x : tensor<8x1000xf32>) outs(%f : tensor<8xf32>) {
   ^bb0(%v: f32, %o: f32):
     %s = arith.addf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// 128 vectors of 4 of each of 1024 threads: 4 blocks of 32.
+
+func.func private @long_rows(%x: tensor<8x524288xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %c = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id2, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<8x524288xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// Which are no sums.
+
+func.func private @largest(%x: tensor<8x524288xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %c = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<8xf32>
+  %f = linalg.fill ins(%c : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id2, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<8x524288xf32>) outs(%f : tensor<8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.maximumf %v, %o : f32
     linalg.yield %s : f32
   } -> tensor<8xf32>
   %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
@@ -164,6 +198,22 @@ func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301
 // CHECK:         %[[FIRST:.*]] = arith.andi %{{.*}}, %[[EXISTS]]
 // CHECK:         scf.if %[[FIRST]]
 // CHECK:           memref.store
+
+// CHECK-LABEL: gpu.func @long_rows(
+// CHECK:         %[[THREAD:.*]] = gpu.thread_id x
+// CHECK:         scf.for %[[FIRST:.*]] = %[[THREAD]] to %c131072{{.*}} step %c32768{{.*}}
+// CHECK:           %[[END:.*]] = arith.addi %[[FIRST]], %c32768
+// CHECK:           scf.for %{{.*}} = %[[FIRST]] to %[[END]] step %c1024
+// CHECK:             vector.load %{{.*}} {alignment = 16 : i64} : {{.*}}, vector<4xf32>
+// CHECK-COUNT-4:     arith.addf
+// CHECK:             scf.yield
+// CHECK-COUNT-4:   arith.addf
+// CHECK:           scf.yield
+
+// CHECK-LABEL: gpu.func @largest(
+// CHECK:         scf.for
+// CHECK-NOT:     scf.for
+// CHECK:         gpu.shuffle
 
 // Nothing but LLVM and NVVM is left; parameters are addresses.
 

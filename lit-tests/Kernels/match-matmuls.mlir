@@ -3,19 +3,20 @@
 
 // Every kernel is launched; only those that are one product are matched.
 
-fsdp.program @step(%a: tensor<5x7xf32>, %b: tensor<7x6xf32>, %at: tensor<7x5xf32>, %c: tensor<5x6xf32>, %i: tensor<5x7xi64>, %j: tensor<7x6xi64>) {
+fsdp.program @step(%a: tensor<5x7xf32>, %b: tensor<7x6xf32>, %at: tensor<7x5xf32>, %c: tensor<5x6xf32>, %i: tensor<5x7xi64>, %j: tensor<7x6xi64>, %na: tensor<5x7xbf16>, %nb: tensor<7x6xbf16>) {
   %0 = fsdp.launch @plain(%a, %b) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %1 = fsdp.launch @transposed(%at, %b) : (tensor<7x5xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %2 = fsdp.launch @scaled(%a, %b) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %3 = fsdp.launch @added(%a, %b, %c) tied [2] : (tensor<5x7xf32>, tensor<7x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
   %4 = fsdp.launch @of_tanh(%a, %b) : (tensor<5x7xf32>, tensor<7x6xf32>) -> tensor<5x6xf32>
   %5 = fsdp.launch @integers(%i, %j) : (tensor<5x7xi64>, tensor<7x6xi64>) -> tensor<5x6xi64>
+  %6 = fsdp.launch @of_bf16(%na, %nb) : (tensor<5x7xbf16>, tensor<7x6xbf16>) -> tensor<5x6xf32>
   fsdp.return
 }
 
 // TF32: func.func private @plain{{.*}} fsdp.tf32
 // TF32: func.func private @transposed{{.*}} fsdp.tf32
-// What is no product, or not of f32, is left alone.
+// What is no product, or not of f32 factors, is left alone.
 // TF32: func.func private @of_tanh
 // TF32-NOT: fsdp.tf32
 
@@ -103,4 +104,15 @@ func.func private @integers(%a: tensor<5x7xi64>, %b: tensor<7x6xi64>, %out: tens
   %r = linalg.matmul ins(%a, %b : tensor<5x7xi64>, tensor<7x6xi64>) outs(%f : tensor<5x6xi64>) -> tensor<5x6xi64>
   %s = bufferization.materialize_in_destination %r in %out : (tensor<5x6xi64>, tensor<5x6xi64>) -> tensor<5x6xi64>
   return %s : tensor<5x6xi64>
+}
+
+// CHECK-LABEL: func.func private @of_bf16
+// CHECK-SAME:    fsdp.matmul = #fsdp.matmul<
+func.func private @of_bf16(%a: tensor<5x7xbf16>, %b: tensor<7x6xbf16>, %out: tensor<5x6xf32>) -> tensor<5x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x6xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5x6xf32>) -> tensor<5x6xf32>
+  %r = linalg.matmul ins(%a, %b : tensor<5x7xbf16>, tensor<7x6xbf16>) outs(%f : tensor<5x6xf32>) -> tensor<5x6xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<5x6xf32>, tensor<5x6xf32>) -> tensor<5x6xf32>
+  return %s : tensor<5x6xf32>
 }

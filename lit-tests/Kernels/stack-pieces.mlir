@@ -166,3 +166,36 @@ fsdp.program @step(%x: tensor<4x16xf32>) -> tensor<4x8xf32> {
   } -> tensor<4x8xf32>
   fsdp.return %m : tensor<4x8xf32>
 }
+
+// -----
+
+// A rounding that a product does as it stores its result is no loop's: slices are read of what it rounds, not of the sum.
+
+#id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK: %[[P:.*]] = linalg.batch_matmul
+// CHECK: %[[R:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<4x5x12xf32>)
+// CHECK: tensor.extract_slice %[[R]][0, 0, 0] [4, 5, 6] [1, 1, 1] : tensor<4x5x12xbf16>
+// CHECK: tensor.extract_slice %[[R]][0, 0, 6] [4, 5, 6] [1, 1, 1] : tensor<4x5x12xbf16>
+fsdp.program @step(%a: tensor<4x5x7xbf16>, %b: tensor<4x7x12xbf16>) -> tensor<4x5x6xbf16> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x5x12xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x5x12xf32>) -> tensor<4x5x12xf32>
+  %p = linalg.batch_matmul ins(%a, %b : tensor<4x5x7xbf16>, tensor<4x7x12xbf16>) outs(%f : tensor<4x5x12xf32>) -> tensor<4x5x12xf32>
+  %e1 = tensor.empty() : tensor<4x5x12xbf16>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : tensor<4x5x12xf32>) outs(%e1 : tensor<4x5x12xbf16>) {
+  ^bb0(%v: f32, %o: bf16):
+    %n = arith.truncf %v : f32 to bf16
+    linalg.yield %n : bf16
+  } -> tensor<4x5x12xbf16>
+  %gate = tensor.extract_slice %r[0, 0, 0] [4, 5, 6] [1, 1, 1] : tensor<4x5x12xbf16> to tensor<4x5x6xbf16>
+  %up = tensor.extract_slice %r[0, 0, 6] [4, 5, 6] [1, 1, 1] : tensor<4x5x12xbf16> to tensor<4x5x6xbf16>
+  %e2 = tensor.empty() : tensor<4x5x6xbf16>
+  %s = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%gate, %up : tensor<4x5x6xbf16>, tensor<4x5x6xbf16>) outs(%e2 : tensor<4x5x6xbf16>) {
+  ^bb0(%v: bf16, %w: bf16, %o: bf16):
+    %m = arith.mulf %v, %w : bf16
+    linalg.yield %m : bf16
+  } -> tensor<4x5x6xbf16>
+  fsdp.return %s : tensor<4x5x6xbf16>
+}

@@ -2,15 +2,19 @@
 
 #id = affine_map<(d0) -> (d0)>
 #none = affine_map<(d0) -> ()>
+#both = affine_map<(d0, d1) -> (d0, d1)>
+#column = affine_map<(d0, d1) -> (d1)>
 
 // CHECK: remark: [Missed] Vectorized | Category:fsdp-vectorize-kernels | Function=branch | Reason="it contains scf.if"
 
-fsdp.program @step(%x: tensor<37xf32>, %y: tensor<37xi32>, %flag: tensor<i1>) {
+fsdp.program @step(%x: tensor<37xf32>, %y: tensor<37xi32>, %flag: tensor<i1>, %z: tensor<4100x48xf32>) {
   %0 = fsdp.launch @tanh(%x) : (tensor<37xf32>) -> tensor<37xf32>
   %1 = fsdp.launch @sum(%x) : (tensor<37xf32>) -> tensor<f32>
   %2 = fsdp.launch @divide(%y, %y) : (tensor<37xi32>, tensor<37xi32>) -> tensor<37xi32>
   %3 = fsdp.launch @mask(%x) : (tensor<37xf32>) -> tensor<37xi1>
   %4:2 = fsdp.launch @two(%x, %x) : (tensor<37xf32>, tensor<37xf32>) -> (tensor<37xf32>, tensor<37xf32>)
+  %6 = fsdp.launch @rows(%z) : (tensor<4100x48xf32>) -> tensor<48xf32>
+  %7 = fsdp.launch @largest(%z) : (tensor<4100x48xf32>) -> tensor<48xf32>
   %5 = fsdp.launch @branch(%flag, %x) : (tensor<i1>, tensor<37xf32>) -> tensor<37xf32>
   fsdp.return
 }
@@ -47,7 +51,10 @@ func.func private @tanh(%x: tensor<37xf32>, %out: tensor<37xf32>) -> tensor<37xf
 // CHECK:         arith.addf {{.*}} : vector<32xf32>
 // CHECK:         arith.addf {{.*}} : vector<32xf32>
 // CHECK:         arith.select {{.*}} : vector<32xi1>, vector<32xf32>
-// CHECK:         vector.reduction <add>
+// CHECK:         %[[LOW:.*]] = vector.extract_strided_slice %{{.*}} {offsets = [0], sizes = [16]
+// CHECK:         %[[HIGH:.*]] = vector.extract_strided_slice %{{.*}} {offsets = [16], sizes = [16]
+// CHECK:         arith.addf %[[LOW]], %[[HIGH]] : vector<16xf32>
+// CHECK:         arith.addf {{.*}} : vector<1xf32>
 func.func private @sum(%x: tensor<37xf32>, %out: tensor<f32>) -> tensor<f32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<f32>
@@ -128,6 +135,54 @@ func.func private @two(%x: tensor<37xf32>, %y: tensor<37xf32>, %a: tensor<37xf32
   %s = bufferization.materialize_in_destination %r in %a : (tensor<37xf32>, tensor<37xf32>) -> tensor<37xf32>
   %u = bufferization.materialize_in_destination %t in %b : (tensor<37xf32>, tensor<37xf32>) -> tensor<37xf32>
   return %s, %u : tensor<37xf32>, tensor<37xf32>
+}
+
+// 4100 rows: 164 blocks of 25. No size from 16 to 32 divides 164, so that the
+// last of the blocks of 32 is shorter. The sum of a block begins at zero.
+
+// CHECK-LABEL: func.func private @rows_cpu
+// CHECK:         %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : vector<32xf32>
+// CHECK:         scf.for {{.*}} iter_args(%[[ALL:.*]] = %{{.*}}) -> (vector<32xf32>)
+// CHECK:           %[[OUTER:.*]] = scf.for {{.*}} iter_args(%[[BLOCKS:.*]] = %[[ZERO]])
+// CHECK:             %[[BLOCK:.*]] = scf.for {{.*}} iter_args(%[[ROW:.*]] = %[[ZERO]])
+// CHECK:               %[[X:.*]] = vector.load
+// CHECK:               arith.addf %[[X]], %[[ROW]]
+// CHECK:             arith.addf %[[BLOCKS]], %[[BLOCK]]
+// CHECK:           arith.addf %[[ALL]], %[[OUTER]]
+func.func private @rows(%x: tensor<4100x48xf32>, %out: tensor<48xf32>) -> tensor<48xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48xf32>) -> tensor<48xf32>
+  %r = linalg.generic {indexing_maps = [#both, #column], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<4100x48xf32>) outs(%f : tensor<48xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<48xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<48xf32>, tensor<48xf32>) -> tensor<48xf32>
+  return %s : tensor<48xf32>
+}
+
+// The largest needs no blocks.
+
+// CHECK-LABEL: func.func private @largest_cpu
+// CHECK:         scf.if
+// CHECK:           scf.for
+// CHECK-NOT:         scf.for
+// CHECK:             arith.maximumf
+// CHECK:         } else {
+func.func private @largest(%x: tensor<4100x48xf32>, %out: tensor<48xf32>) -> tensor<48xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<48xf32>) -> tensor<48xf32>
+  %r = linalg.generic {indexing_maps = [#both, #column], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<4100x48xf32>) outs(%f : tensor<48xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.maximumf %v, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<48xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<48xf32>, tensor<48xf32>) -> tensor<48xf32>
+  return %s : tensor<48xf32>
 }
 
 // CHECK-LABEL: func.func private @branch(

@@ -175,7 +175,7 @@ fsdp.program @step(%x: tensor<64xf32>) -> tensor<64xf32> {
 // CHECK: linalg.generic {{.*}}"reduction"
 // CHECK-NOT: math.exp
 // CHECK: fsdp.return
-fsdp.program eval @evaluate(%x: tensor<64xf32>) -> (tensor<f32> {fsdp.loss}, tensor<64xf32> {fsdp.output}) {
+fsdp.program eval @evaluate(%x: tensor<64xf32>) -> (tensor<f32> {fsdp.loss}, tensor<64xf32> {fsdp.output = {name = "y"}}) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<64xf32>
   %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}

@@ -1,7 +1,7 @@
 // RUN: fsdp-opt %s --split-input-file --verify-diagnostics --fsdp-add-accumulation=in=shard
 // RUN: not fsdp-opt %s --fsdp-add-accumulation=in=auto 2>&1 | FileCheck %s --check-prefix=AUTO
 
-// AUTO: for the --in option: Cannot find option named 'auto'!
+// AUTO: error: expected accumulators that hold shard or whole, got auto: fsdp-compile and fsdp-plan choose
 
 // expected-error @below {{expected a name other than @accumulate for a traced function, beside accumulation}}
 module {

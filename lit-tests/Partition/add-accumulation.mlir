@@ -1,5 +1,5 @@
-// RUN: fsdp-opt %s --fsdp-logical="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=shard clip=true" | FileCheck %s --check-prefixes=L1,SHARD1
-// RUN: fsdp-opt %s --fsdp-logical="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=whole clip=true" | FileCheck %s --check-prefixes=L1,WHOLE1
+// RUN: fsdp-opt %s --fsdp-logical="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=shard clip-norm=true" | FileCheck %s --check-prefixes=L1,SHARD1
+// RUN: fsdp-opt %s --fsdp-logical="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=whole clip-norm=true" | FileCheck %s --check-prefixes=L1,WHOLE1
 // RUN: fsdp-opt %s --fsdp-partition="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=shard" | FileCheck %s --check-prefix=SHARD2
 // RUN: fsdp-opt %s --fsdp-partition="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=whole" | FileCheck %s --check-prefix=WHOLE2
 // RUN: fsdp-opt %s --fsdp-partition="mesh=shard=2" | FileCheck %s --check-prefix=NONE

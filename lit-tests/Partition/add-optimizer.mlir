@@ -12,6 +12,7 @@
 // ADAMW-SAME:   tensor<?xf32> {fsdp.optimizer = {init = 0.000000e+00 : f64, name = "exp_avg_sq", role = "state"}}
 // ADAMW-SAME:   tensor<f32> {fsdp.optimizer = {init = 0.000000e+00 : f64, name = "step", role = "state"}}
 // ADAMW-SAME:   tensor<f32> {fsdp.optimizer = {default = 1.000000e-03 : f64, name = "lr", role = "scalar"}}
+// ADAMW-SAME:   attributes {fsdp.optimizer_spec = "adamw:beta1=0.9,beta2=0.999,eps=1e-08,weight_decay=0.01"}
 // ADAMW-DAG:    arith.constant 0.899999976 : f32
 // ADAMW-DAG:    arith.constant 9.990000e-01 : f32
 // ADAMW-DAG:    arith.constant 9.99999993E-9 : f32
@@ -32,6 +33,7 @@
 // SGD:        func.func @optimizer(
 // SGD-NOT:      "state"
 // SGD-SAME:     default = 5.000000e-01 : f64, name = "lr"
+// SGD-SAME:     attributes {fsdp.optimizer_spec = "sgd:momentum=0,weight_decay=2"}
 // SGD:          %[[DECAY:.*]] = arith.constant 2.000000e+00 : f32
 // SGD:        ^bb0(%[[P:.*]]: f32, %[[G:.*]]: f32, %[[LR:.*]]: f32, %{{.*}}: f32):
 // SGD:          %[[PULL:.*]] = arith.mulf %[[P]], %[[DECAY]]

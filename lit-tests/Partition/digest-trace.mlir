@@ -15,6 +15,15 @@
 // OTHER: fsdp.traced = {constants = [2.500000e-01], optimizer = "{{[0-9a-f]+}}", step = "{{[0-9a-f]+}}"}
 // UPDATE: fsdp.traced = {constants = [1.250000e-01]
 
+// A name of the optimizer is kept, and changes no digest.
+// RUN: sed '/^ *tensor<f32> .*)$/s/$/ attributes {fsdp.optimizer_spec = "own:k=0.125"}/' %t/a.mlir > %t/named.mlir
+// RUN: fsdp-opt %t/named.mlir --fsdp-digest-trace -o %t/named-out.mlir
+// RUN: grep -o 'fsdp.traced = [^}]*}' %t/named-out.mlir | sed 's/spec = "own:k=0.125", //' | diff %t/a.txt -
+// RUN: FileCheck %s --input-file=%t/named-out.mlir --check-prefix=NAMED
+// NAMED-NOT: fsdp.optimizer_spec
+// NAMED: fsdp.traced = {constants = [1.250000e-01], optimizer = "{{[0-9a-f]+}}", spec = "own:k=0.125", step =
+// NAMED-NOT: fsdp.optimizer_spec
+
 //--- a.mlir
 func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}}, %l: tensor<f32> {fsdp.input = {name = "x"}})
     -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
@@ -24,7 +33,8 @@ func.func @optimizer(%p: tensor<?xf32> {fsdp.optimizer = {role = "param", name =
                      %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "g"}},
                      %s: tensor<f32> {fsdp.optimizer = {role = "state", name = "s"}})
     -> (tensor<?xf32> {fsdp.optimizer = {role = "param", name = "p"}},
-        tensor<f32> {fsdp.optimizer = {role = "state", name = "s"}}) {
+        tensor<f32> {fsdp.optimizer = {role = "state", name = "s"}})
+    {
   %c = arith.constant dense<0.125> : tensor<f32>
   %n = arith.subf %p, %g : tensor<?xf32>
   %t = arith.addf %s, %c : tensor<f32>

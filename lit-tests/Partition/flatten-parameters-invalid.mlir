@@ -24,6 +24,7 @@
 // RUN: %{refuse}'ignore=decoder.*' 2>&1 | FileCheck %s --check-prefix=IGNORE
 // RUN: %{refuse}'ignore=*' 2>&1 | FileCheck %s --check-prefix=ALL-IGNORED
 // RUN: %{refuse}'replicate=norm.running_mean' 2>&1 | FileCheck %s --check-prefix=REPLICATE
+// RUN: %{refuse}'ignore=blocks.* replicate=blocks.0.*' 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: %{refuse}'ignore=blocks.[0.weight' 2>&1 | FileCheck %s --check-prefix=PATTERN
 
 // EMPTY:         error: expected a mesh such as shard=4 or shard=4,replicate=2, got ''
@@ -49,6 +50,7 @@
 // IGNORE:        error: expected an ignore pattern that matches a parameter or buffer, got 'decoder.*'
 // ALL-IGNORED:   error: expected a trainable parameter that is not ignored, got none among 5
 // REPLICATE:     error: expected a replicate pattern that matches a parameter, got 'norm.running_mean'
+// BOTH:          error: expected a replicate pattern that matches a parameter that is not ignored, got 'blocks.0.*'
 // PATTERN:       error: expected an ignore pattern, got 'blocks.[0.weight': {{.+}}
 
 // The plan is missing.

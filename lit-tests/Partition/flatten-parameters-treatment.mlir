@@ -5,8 +5,11 @@
 // RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='param-dtype=f16' | FileCheck %s --check-prefix=PARAM
 // RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='reduce-dtype=bf16' | FileCheck %s --check-prefix=REDUCE
 // RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='buffer-dtype=bf16' | FileCheck %s --check-prefix=BUFFER
-// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='buffer-dtype=f32' | FileCheck %s --check-prefix=SAME
-// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='param-dtype=bf16 buffer-dtype=bf16 ignore=blocks.1.*,norm.*' | FileCheck %s --check-prefix=IGNORE
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='buffer-dtype=f32' 2> %t.same | FileCheck %s --check-prefix=SAME
+// RUN: FileCheck %s --check-prefix=NOTHING < %t.same
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='param-dtype=bf16 buffer-dtype=bf16 ignore=blocks.1.*,norm.*' 2> %t.ignored | FileCheck %s --check-prefix=IGNORE
+// RUN: FileCheck %s --check-prefix=NOTHING < %t.ignored
+// NOTHING: warning: buffer-dtype {{.*}} changes nothing: no buffer that is not ignored has floats of more bits
 // RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='replicate=*.bias,head.weight' | FileCheck %s --check-prefix=REPLICATE
 // RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='replicate=* ignore=blocks.0.*' | FileCheck %s --check-prefix=PRECEDENCE
 

@@ -3,7 +3,7 @@
 // resharded before it ends.
 //
 // RUN: fsdp-opt %s --fsdp-partition=optimizer=sgd | FileCheck %s
-// RUN: fsdp-opt %s --fsdp-partition='optimizer=sgd wrap=none strategy=no_shard clip' | FileCheck %s --check-prefix=NOSHARD
+// RUN: fsdp-opt %s --fsdp-partition='optimizer=sgd wrap=none strategy=no_shard clip-norm' | FileCheck %s --check-prefix=NOSHARD
 
 // CHECK:     %[[W:.*]] = fsdp.all_gather
 // CHECK:     %[[V:.*]] = fsdp.view %[[W]][0] : tensor<64xf32> -> tensor<4xf32>

@@ -27,6 +27,17 @@
 // SWAPPED: 'fsdp.launch' op expected sums that are divided alike, got operand 1 with divisor 4 of 2 ranks and operand 0 with divisor 8 of 2 ranks
 // DIVISOR: 'fsdp.all_reduce' op expected a sum over 2 ranks to be divided by 2 for a shard of 'a', got divisor 3
 //
+// Collectives in another type than the flat parameter declares.
+//
+// RUN: sed '/param @a/s/reduce f32/reduce bf16/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=REDUCE
+// RUN: sed '/param @b/s/reduce f32/reduce bf16/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=REDUCEB
+// RUN: sed '/param @a/s/state f32 gather f32/state f64 gather f64/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=GATHER
+//
+// REDUCE: 'fsdp.reduce_scatter' op expected a reduction of 'bf16' for 'a', as that declares, got one of 'f32'
+// REDUCE: note: the flat parameter is here
+// REDUCEB: 'fsdp.all_reduce' op expected a reduction of 'bf16' for 'b', as that declares, got one of 'f32'
+// GATHER: expected a gather of 'f64' for 'a', as that declares, got one of 'f32'
+//
 // The sum of floats' bits is no sum of theirs.
 //
 // RUN: sed 's/bytes = 4096/bytes = 4608/; s/communicated = 3328/communicated = 3840/; /^  %ra = /{s/%ra = \(.*\) %qa \(.*\)3328>\(.*\)f32>/%ia = fsdp.launch @to_bits(%qa) {fsdp.offsets = array<i64: 4096>} : (tensor<f32>) -> tensor<i32>\n  %ib = \1 %ia \24352>\3i32>\n  %ra = fsdp.launch @from_bits(%ib) {fsdp.offsets = array<i64: 3328>} : (tensor<i32>) -> tensor<f32>/}' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=BITS

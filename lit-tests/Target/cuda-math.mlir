@@ -1,7 +1,7 @@
 // RUN: fsdp-compile %s --optimizer sgd:lr=1 --target cuda --emit ptx -o %t.ptx
 // RUN: FileCheck %s --input-file=%t.ptx
 
-// Functions of libclc divide as IEEE 754 says.
+// Functions divide as IEEE 754 says.
 
 // CHECK-NOT: .approx
 // CHECK:     div.rn.f32

@@ -55,3 +55,22 @@ fsdp.program @gathered_twice_at_once(%shard: !fsdp.sharded<@h0, f32>) {
   fsdp.reshard %1 : <@h0, f32>
   fsdp.return
 }
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<2x4xf32> at 0>] {trainable, keep, unit = "h.0"}
+// lifetimes_c3
+fsdp.program @kept_and_gathered_again(%shard: !fsdp.sharded<@h0, f32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  // expected-note @below {{the first is here}}
+  %0 = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, f32>
+  %w = fsdp.member %0["w"] : <@h0, f32> -> tensor<2x4xf32>
+  fsdp.reshard %0 : <@h0, f32>
+  // expected-error @below {{expected one unshard of @h0, which is kept gathered (keep), got another}}
+  %1 = fsdp.unshard %shard for backward : <@h0, f32> -> <@h0, f32>
+  %v = fsdp.member %1["w"] : <@h0, f32> -> tensor<2x4xf32>
+  fsdp.reshard %1 : <@h0, f32>
+  fsdp.return %w, %v : tensor<2x4xf32>, tensor<2x4xf32>
+}

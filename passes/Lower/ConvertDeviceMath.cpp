@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // What NVPTX has as an instruction, rounded as IEEE 754 says, becomes an
-// intrinsic; other functions become calls of OpenCL's, which libclc defines. Of
-// CUDA's libdevice nothing is used: convert-gpu-to-nvvm would call its square
-// root, whose bits depend on flags. f16 and bf16 are computed in f32. Absolute
-// values of integers and powers with them become arithmetic.
+// intrinsic; other functions, of f64 where fsdp-expand-math runs before, become
+// calls of OpenCL's, which libclc defines. Of CUDA's libdevice nothing is used:
+// convert-gpu-to-nvvm would call its square root, whose bits depend on flags.
+// f16 and bf16 are computed in f32. Absolute values and powers of integers
+// become arithmetic.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,8 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/StringMap.h"
+
+#include <limits>
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_CONVERTDEVICEMATH
@@ -81,14 +84,61 @@ static Value createCall(OpBuilder &builder, gpu::GPUModuleOp device,
   return LLVM::CallOp::create(builder, loc, callee, args).getResult();
 }
 
+static Value createFloat(OpBuilder &builder, Location loc, Type type,
+                         double value) {
+  return arith::ConstantOp::create(builder, loc,
+                                   builder.getFloatAttr(type, value));
+}
+
+/// `y`, if finite, at most 2^32 of f32 and 2^64 of f64 on either side. There,
+/// powers of all numbers but 1 and -1 are 0 or infinite as with larger
+/// exponents, which are even, too, and overflow in libclc on their way to 0.
+static Value limitExponent(OpBuilder &builder, Location loc, Value y) {
+  Type type = y.getType();
+  double most = type.isF64() ? 0x1p64 : 0x1p32;
+  double infinity = std::numeric_limits<double>::infinity();
+  Value limited = y;
+  for (double sign : {1.0, -1.0}) {
+    auto predicate =
+        sign > 0 ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+    Value limit = createFloat(builder, loc, type, sign * most);
+    Value end = createFloat(builder, loc, type, sign * infinity);
+    Value isBeyond = arith::AndIOp::create(
+        builder, loc, arith::CmpFOp::create(builder, loc, predicate, y, limit),
+        arith::CmpFOp::create(builder, loc, predicate, end, y));
+    limited = arith::SelectOp::create(builder, loc, isBeyond, limit, limited);
+  }
+  return limited;
+}
+
+/// Calls OpenCL's function; of odd ones, zeros keep their signs, which libclc's
+/// drop.
+static Value callFunction(Operation *op, OpBuilder &builder,
+                          gpu::GPUModuleOp device, StringRef function,
+                          ArrayRef<Value> args) {
+  Location loc = op->getLoc();
+  if (isa<math::PowFOp>(op))
+    return createCall(builder, device, loc, function,
+                      {args[0], limitExponent(builder, loc, args[1])});
+  Value result = createCall(builder, device, loc, function, args);
+  if (!isa<math::AsinOp, math::AsinhOp, math::AtanOp, math::AtanhOp,
+           math::CbrtOp, math::ErfOp, math::ExpM1Op, math::Log1pOp, math::SinOp,
+           math::SinhOp, math::TanOp, math::TanhOp>(op))
+    return result;
+  Value zero = createFloat(builder, loc, result.getType(), 0);
+  Value isZero = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ,
+                                       args[0], zero);
+  return arith::SelectOp::create(builder, loc, isZero, args[0], result);
+}
+
 /// The result of `op` on operands that are f32 or f64; null where neither an
 /// instruction nor a function computes it.
 static Value convert(Operation *op, OpBuilder &builder, gpu::GPUModuleOp device,
-                     ValueRange args) {
+                     ArrayRef<Value> args) {
   Location loc = op->getLoc();
   StringRef name = op->getName().getStringRef();
   if (StringRef function = getFunction(name); !function.empty())
-    return createCall(builder, device, loc, function, args);
+    return callFunction(op, builder, device, function, args);
   StringRef intrinsic = getIntrinsic(name);
   if (intrinsic.empty())
     return nullptr;
@@ -98,8 +148,7 @@ static Value convert(Operation *op, OpBuilder &builder, gpu::GPUModuleOp device,
                      .getResult(0);
   if (!isa<math::RsqrtOp>(op))
     return result;
-  Value one =
-      arith::ConstantOp::create(builder, loc, builder.getFloatAttr(type, 1.0));
+  Value one = createFloat(builder, loc, type, 1);
   return arith::DivFOp::create(builder, loc, one, result);
 }
 
@@ -119,28 +168,19 @@ static void convertAbs(math::AbsIOp op) {
 
 static Value createNumber(OpBuilder &builder, Location loc, Type type,
                           int64_t value) {
-  TypedAttr attr = isa<FloatType>(type)
-                       ? TypedAttr(builder.getFloatAttr(type, double(value)))
-                       : builder.getIntegerAttr(type, value);
-  return arith::ConstantOp::create(builder, loc, attr);
-}
-
-static Value createProduct(OpBuilder &builder, Location loc, Value a, Value b) {
-  if (isa<FloatType>(a.getType()))
-    return arith::MulFOp::create(builder, loc, a, b);
-  return arith::MulIOp::create(builder, loc, a, b);
+  return arith::ConstantOp::create(builder, loc,
+                                   builder.getIntegerAttr(type, value));
 }
 
 /// `base` to the power of an integer without sign, by squaring.
 static Value createPower(OpBuilder &builder, Location loc, Value base,
                          Value exponent) {
-  Type type = base.getType(), counted = exponent.getType();
-  Value start = createNumber(builder, loc, type, 1);
-  Value zero = createNumber(builder, loc, counted, 0);
-  Value one = createNumber(builder, loc, counted, 1);
+  Type type = base.getType();
+  Value zero = createNumber(builder, loc, type, 0);
+  Value one = createNumber(builder, loc, type, 1);
   auto loop = scf::WhileOp::create(
-      builder, loc, TypeRange{type, type, counted},
-      ValueRange{start, base, exponent},
+      builder, loc, TypeRange{type, type, type},
+      ValueRange{one, base, exponent},
       [&](OpBuilder &inner, Location, ValueRange args) {
         Value goesOn = arith::CmpIOp::create(
             inner, loc, arith::CmpIPredicate::ne, args[2], zero);
@@ -150,51 +190,39 @@ static Value createPower(OpBuilder &builder, Location loc, Value base,
         Value bit = arith::AndIOp::create(inner, loc, args[2], one);
         Value isSet = arith::CmpIOp::create(
             inner, loc, arith::CmpIPredicate::ne, bit, zero);
-        Value more = createProduct(inner, loc, args[0], args[1]);
+        Value more = arith::MulIOp::create(inner, loc, args[0], args[1]);
         Value power = arith::SelectOp::create(inner, loc, isSet, more, args[0]);
-        Value square = createProduct(inner, loc, args[1], args[1]);
+        Value square = arith::MulIOp::create(inner, loc, args[1], args[1]);
         Value rest = arith::ShRUIOp::create(inner, loc, args[2], one);
         scf::YieldOp::create(inner, loc, ValueRange{power, square, rest});
       });
   return loop.getResult(0);
 }
 
-/// A power with an integer as exponent. One below 0 gives 1 / base^-exponent:
-/// of integers, rounded towards 0, the power itself where the base is 1 or -1,
-/// else 0.
-template <typename Op>
-static void convertPower(Op op) {
+/// A power of an integer with an integer. One below 0 gives 1 / base^-exponent,
+/// rounded towards 0: the power itself where the base is 1 or -1, else 0.
+static void convertPower(math::IPowIOp op) {
   OpBuilder builder(op);
   Location loc = op.getLoc();
   Value base = op.getLhs(), exponent = op.getRhs();
-  Type type = base.getType(), counted = exponent.getType();
-  bool isNarrow = isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 32;
-  if (isNarrow)
-    base = arith::ExtFOp::create(builder, loc, builder.getF32Type(), base);
-  Value zero = createNumber(builder, loc, counted, 0);
+  Type type = base.getType();
+  Value zero = createNumber(builder, loc, type, 0);
   Value isNegative = arith::CmpIOp::create(
       builder, loc, arith::CmpIPredicate::slt, exponent, zero);
   Value negated = arith::SubIOp::create(builder, loc, zero, exponent);
   Value power = createPower(
       builder, loc, base,
       arith::SelectOp::create(builder, loc, isNegative, negated, exponent));
-  Value one = createNumber(builder, loc, base.getType(), 1), inverse;
-  if (isa<FloatType>(type)) {
-    inverse = arith::DivFOp::create(builder, loc, one, power);
-  } else {
-    Value minusOne = createNumber(builder, loc, type, -1);
-    Value isUnit = arith::OrIOp::create(
-        builder, loc,
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, base,
-                              one),
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, base,
-                              minusOne));
-    inverse = arith::SelectOp::create(builder, loc, isUnit, power, zero);
-  }
+  Value one = createNumber(builder, loc, type, 1);
+  Value minusOne = createNumber(builder, loc, type, -1);
+  Value isUnit = arith::OrIOp::create(
+      builder, loc,
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, base, one),
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, base,
+                            minusOne));
+  Value inverse = arith::SelectOp::create(builder, loc, isUnit, power, zero);
   Value result =
       arith::SelectOp::create(builder, loc, isNegative, inverse, power);
-  if (isNarrow)
-    result = arith::TruncFOp::create(builder, loc, type, result);
   op.replaceAllUsesWith(result);
   op.erase();
 }
@@ -205,9 +233,6 @@ static void convertOp(Operation *op, gpu::GPUModuleOp device) {
     return convertAbs(abs);
   if (auto power = dyn_cast<math::IPowIOp>(op);
       power && power.getType().isIntOrIndex())
-    return convertPower(power);
-  if (auto power = dyn_cast<math::FPowIOp>(op);
-      power && isa<FloatType>(power.getType()))
     return convertPower(power);
   if (op->getNumResults() != 1 || op->getNumOperands() == 0)
     return;

@@ -123,10 +123,24 @@ json::Object ManifestWriter::getTraced(DictionaryAttr traced) {
   for (auto value :
        traced.getAs<ArrayAttr>("constants").getAsRange<FloatAttr>())
     constants.push_back(toJson(value.getValueAsDouble()));
-  return json::Object{
+  json::Object result{
       {"step", traced.getAs<StringAttr>("step").getValue()},
       {"optimizer", traced.getAs<StringAttr>("optimizer").getValue()},
       {"constants", std::move(constants)}};
+  if (auto spec = traced.getAs<StringAttr>("spec"))
+    result["spec"] = spec.getValue();
+  return result;
+}
+
+/// The configuration of the outermost module that has one.
+static std::optional<json::Value> getModelConfig(ModuleOp module) {
+  auto modules = module->getAttrOfType<ArrayAttr>(names::kModules);
+  if (!modules)
+    return std::nullopt;
+  for (auto entry : modules.getAsRange<DictionaryAttr>())
+    if (auto config = entry.getAs<StringAttr>("config"))
+      return llvm::cantFail(json::parse(config.getValue()));
+  return std::nullopt;
 }
 
 /// Whose table decided shapes of kernels.
@@ -522,6 +536,8 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
                         {"buffers", getBuffers()},
                         {"accumulators", getAccumulators()},
                         {"programs", std::move(programs)}};
+  if (std::optional<json::Value> config = getModelConfig(module))
+    manifest["config"] = std::move(*config);
   if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))
     manifest["traced"] = getTraced(traced);
   if (module->hasAttr(names::kSkipsNonfinite))

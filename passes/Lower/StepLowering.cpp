@@ -201,9 +201,15 @@ LogicalResult StepLowering::lowerKernel(LaunchOp op, func::FuncOp kernel) {
 
 void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
                                MatmulAttr matmul) {
-  RankedTensorType type = cast<RankedTensorType>(op.getResult(0).getType());
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
-  ArrayRef<int64_t> offsets = matmul.getOffsets();
+  Value a = op.getInputs()[matmul.getA()], b = op.getInputs()[matmul.getB()];
+  Type factor = getElementTypeOrSelf(a.getType()),
+       result = getElementTypeOrSelf(op.getResult(0).getType());
+  auto getOffset = [&](Value value, unsigned operand) {
+    return getArenaOffset(value) +
+           matmul.getOffsets()[operand] *
+               (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() /
+                8);
+  };
   auto four = [](DenseI64ArrayAttr values) {
     std::array<int64_t, 4> result;
     llvm::copy(values.asArrayRef(), result.begin());
@@ -211,11 +217,9 @@ void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
   };
   Descriptor descriptor("matmul");
   descriptor.set("name", kernel.getSymName().str());
-  descriptor.set("a", getArenaOffset(op.getInputs()[matmul.getA()]) +
-                          offsets[0] * bytes);
-  descriptor.set("b", getArenaOffset(op.getInputs()[matmul.getB()]) +
-                          offsets[1] * bytes);
-  descriptor.set("c", getArenaOffset(op.getResult(0)) + offsets[2] * bytes);
+  descriptor.set("a", getOffset(a, 0));
+  descriptor.set("b", getOffset(b, 1));
+  descriptor.set("c", getOffset(op.getResult(0), 2));
   descriptor.set("m", matmul.getM());
   descriptor.set("n", matmul.getN());
   descriptor.set("k", matmul.getK());
@@ -231,7 +235,8 @@ void StepLowering::lowerMatmul(LaunchOp op, func::FuncOp kernel,
   descriptor.set("trans_a", int64_t(matmul.getTransA()));
   descriptor.set("trans_b", int64_t(matmul.getTransB()));
   descriptor.set("accumulate", int64_t(matmul.getAccumulate()));
-  descriptor.set("dtype", int64_t(*getRuntimeDtype(type.getElementType())));
+  descriptor.set("dtype", int64_t(*getRuntimeDtype(factor)));
+  descriptor.set("c_dtype", int64_t(*getRuntimeDtype(result)));
   descriptor.set("tf32", int64_t(kernel->hasAttr(names::kTF32)));
   int64_t epilogue = 0;
   auto setAdded = [&](StringRef field, int64_t argument, int64_t bit) {

@@ -392,9 +392,7 @@ namespace {
 struct CutSavedValues : fsdp::impl::CutSavedValuesBase<CutSavedValues> {
   void runOnOperation() override {
     ProgramOp step = getOperation();
-    // What an evaluation computes after the loss (outputs, say) is no backward.
-    Operation *loss =
-        step.getKind() == ProgramKind::eval ? nullptr : getLossOp(step);
+    Operation *loss = getForwardEnd(step);
     if (!loss || loss->getBlock() != &step.getBody().front())
       return markAllAnalysesPreserved();
     SavedValues saved(step, loss);

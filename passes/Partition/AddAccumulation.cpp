@@ -56,27 +56,31 @@ struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
                              "got none");
       return signalPassFailure();
     }
-    for (StringRef name : {names::kAccumulate, names::kTrainAccumulated})
-      if (Operation *present = module.lookupSymbol(name)) {
+    constexpr ProgramKind kinds[] = {ProgramKind::accumulate,
+                                     ProgramKind::train_accumulated};
+    for (ProgramKind kind : kinds)
+      if (Operation *present =
+              module.lookupSymbol(stringifyProgramKind(kind))) {
         InFlightDiagnostic diag =
             emitInputError(module, "expected a name other than @")
-            << name << " for a traced function, beside accumulation";
+            << stringifyProgramKind(kind)
+            << " for a traced function, beside accumulation";
         diag.attachNote(present->getLoc()) << "it is here";
         return signalPassFailure();
       }
     createAccumulators(module);
-    derive(train, ProgramKind::accumulate, names::kAccumulate);
-    derive(train, ProgramKind::train_accumulated, names::kTrainAccumulated);
+    for (ProgramKind kind : kinds)
+      derive(train, kind);
   }
 
 private:
   /// One for each flat parameter that is trained, behind the states that there
   /// are.
   void createAccumulators(ModuleOp module);
-  /// A copy of @train that adds each gradient to its accumulator. One of kind
-  /// train_accumulated returns the mean of what was accumulated instead of the
-  /// gradient.
-  void derive(ProgramOp train, ProgramKind kind, StringRef name);
+  /// A copy of @train, named as its kind, that adds each gradient to its
+  /// accumulator. One of a kind that updates returns the mean of what was
+  /// accumulated instead of the gradient.
+  void derive(ProgramOp train, ProgramKind kind);
 
   llvm::DenseMap<Attribute, StateOp> accumulators;
 };
@@ -108,24 +112,19 @@ void AddAccumulation::createAccumulators(ModuleOp module) {
   }
 }
 
-void AddAccumulation::derive(ProgramOp train, ProgramKind kind,
-                             StringRef name) {
+void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
   ProgramOp program = train.clone();
-  program.setSymName(name);
+  program.setSymName(stringifyProgramKind(kind));
   program.setKind(kind);
   train->getBlock()->push_back(program);
-  bool isLast = kind == ProgramKind::train_accumulated;
+  bool isLast = getTraits(kind).updates;
   if (!isLast)
     eraseResults(program, getResultsWith(program, names::kGradShard));
   OpBuilder builder(&getContext());
-  auto addScalar = [&](StringRef scalar, double init) {
-    return addScalarArgument(program, builder.getStringAttr(scalar),
-                             RankedTensorType::get({}, builder.getF32Type()),
-                             builder.getF64FloatAttr(init));
-  };
-  Value count = addScalar(names::kAccumulated, 0), weight;
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  Value count = addScalarArgument(program, scalars::accumulated, type), weight;
   if (isLast)
-    weight = addScalar(names::kWeight, 1);
+    weight = addScalarArgument(program, scalars::accumulationWeight, type);
   for (auto reduce :
        llvm::make_early_inc_range(program.getOps<ReduceGradOp>())) {
     StateOp state = accumulators.lookup(reduce.getFlatParamAttr());

@@ -192,6 +192,8 @@ struct AddOptimizer : fsdp::impl::AddOptimizerBase<AddOptimizer> {
     if (!parsed)
       return signalPassFailure();
     auto func = *parsed->getOps<func::FuncOp>().begin();
+    func->setAttr(names::kOptimizerSpec,
+                  StringAttr::get(&getContext(), spec->printConstants()));
     func->moveAfter(&module.getBody()->back());
   }
 };

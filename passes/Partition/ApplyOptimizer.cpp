@@ -124,7 +124,7 @@ static Operation *getUpdatePoint(const Trained &param) {
 Value OptimizerApplier::createClipCoefficient(Value norm) {
   Location loc = norm.getLoc();
   auto type = cast<RankedTensorType>(norm.getType());
-  Value limit = addScalar(builder.getStringAttr(names::kClipNorm), type, {});
+  Value limit = addScalarArgument(program, scalars::clipNorm, type);
   return createElementwise(
       builder, loc, type, {limit, norm},
       [&](OpBuilder &b, Location l, ValueRange args) -> Value {

@@ -80,6 +80,8 @@ struct DigestTrace : fsdp::impl::DigestTraceBase<DigestTrace> {
     auto optimizer = module.lookupSymbol<func::FuncOp>(names::kOptimizer);
     if (!module.lookupSymbol(names::kForwardBackward) || !optimizer)
       return markAllAnalysesPreserved();
+    // A name changes nothing of what is computed.
+    Attribute spec = optimizer->removeAttr(names::kOptimizerSpec);
     DigestStream step, update;
     // What is trained: further programs change nothing of it.
     for (Operation &op : *module.getBody())
@@ -88,13 +90,13 @@ struct DigestTrace : fsdp::impl::DigestTraceBase<DigestTrace> {
     Builder builder(module.getContext());
     if (!name.empty())
       module->setAttr(names::kName, builder.getStringAttr(name));
-    module->setAttr(
-        names::kTraced,
-        builder.getDictionaryAttr(
-            {builder.getNamedAttr("step", builder.getStringAttr(step.finish())),
-             builder.getNamedAttr("optimizer",
-                                  builder.getStringAttr(update.finish())),
-             builder.getNamedAttr("constants", getConstants(optimizer))}));
+    NamedAttrList traced;
+    traced.set("step", builder.getStringAttr(step.finish()));
+    traced.set("optimizer", builder.getStringAttr(update.finish()));
+    traced.set("constants", getConstants(optimizer));
+    if (spec)
+      traced.set("spec", spec);
+    module->setAttr(names::kTraced, traced.getDictionary(&getContext()));
   }
 };
 } // namespace

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PartitionUtils.h"
+#include "Rounding.h"
 #include "fsdp/Analysis/Step/FlatLayout.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
@@ -36,8 +37,8 @@ struct Treatments {
 } // namespace
 
 /// Marks what the patterns match: parameters by any of their names, and, of
-/// ignored modules, buffers. A pattern that is malformed or matches nothing is
-/// an error: it would silently do nothing.
+/// ignored modules, buffers. What is ignored already stays so. A pattern that
+/// is malformed or marks nothing is an error: it would silently do nothing.
 static llvm::Error applyPatterns(const TracedStep &step,
                                  ArrayRef<std::string> patterns,
                                  Treatment treatment, Treatments &treatments) {
@@ -49,15 +50,20 @@ static llvm::Error applyPatterns(const TracedStep &step,
       return llvm::createStringError(
           "expected " + what + ", got '" + text +
           "': " + llvm::toString(pattern.takeError()));
-    bool any = false;
+    bool any = false, isIgnored = false;
     for (auto [param, result] : llvm::zip(step.params, treatments.params)) {
       bool match = pattern->match(param.fqn.getValue());
       if (param.tied)
         for (auto name : param.tied.getAsValueRange<StringAttr>())
           match |= pattern->match(name);
-      if (match)
-        result = treatment;
-      any |= match;
+      if (!match)
+        continue;
+      if (!takesBuffers && result == Treatment::Ignored) {
+        isIgnored = true;
+        continue;
+      }
+      result = treatment;
+      any = true;
     }
     if (takesBuffers)
       for (auto [buffer, result] : llvm::zip(step.buffers, treatments.buffers))
@@ -68,8 +74,8 @@ static llvm::Error applyPatterns(const TracedStep &step,
     if (!any)
       return llvm::createStringError(
           "expected " + what + " that matches a parameter" +
-          std::string(takesBuffers ? " or buffer" : "") + ", got '" + text +
-          "'");
+          std::string(takesBuffers ? " or buffer" : "") +
+          (isIgnored ? " that is not ignored" : "") + ", got '" + text + "'");
   }
   return llvm::Error::success();
 }
@@ -235,46 +241,12 @@ private:
 };
 } // namespace
 
-/// Rounds buffers of floats wider than `type` to it where they are read. What
-/// is kept, and saved, is as wide as it was traced; its readers see what they
-/// would if it had been rounded before. Those of ignored modules stay as they
-/// are.
-static void roundBuffers(TracedStep &step, FloatType type,
-                         const llvm::DenseSet<Attribute> &ignored) {
-  for (BufferInfo &buffer : step.buffers) {
-    auto traced = cast<RankedTensorType>(buffer.arg.getType());
-    auto element = dyn_cast<FloatType>(traced.getElementType());
-    if (!element || element.getWidth() <= type.getWidth() ||
-        ignored.contains(buffer.fqn))
-      continue;
-    OpBuilder builder = OpBuilder::atBlockBegin(&step.func.getBody().front());
-    Location loc = buffer.arg.getLoc();
-    Value narrow = createCast(builder, loc, buffer.arg, traced.clone(type));
-    Value rounded = createCast(builder, loc, narrow, traced);
-    buffer.arg.replaceAllUsesExcept(rounded, narrow.getDefiningOp());
-  }
-}
-
-/// Returns what a step that evaluates returns, its loss aside, in `type`.
-static void castOutputs(TracedStep &step, FloatType type) {
-  Operation *ret = step.func.getBody().front().getTerminator();
-  OpBuilder builder(ret);
-  for (OpOperand &result : ret->getOpOperands()) {
-    auto traced = dyn_cast<RankedTensorType>(result.get().getType());
-    if (traced && isa<FloatType>(traced.getElementType()) &&
-        step.func.getResultAttr(result.getOperandNumber(), names::kOutput))
-      result.set(
-          createCast(builder, ret->getLoc(), result.get(), traced.clone(type)));
-  }
-}
-
 namespace {
 /// Makes symbols of what outlives the programs.
 class StateCreator {
 public:
   StateCreator(ModuleOp module, ArrayRef<FlatParamOp> flats)
-      : symbols(module), builder(module.getContext()) {
-    builder.setInsertionPointAfter(flats.back());
+      : symbols(module), builder(module.getContext()), last(flats.back()) {
     for (FlatParamOp flat : flats)
       params[FlatSymbolRefAttr::get(flat)] =
           create(flat.getLoc(), flat.getSymName() + ".param",
@@ -312,12 +284,14 @@ private:
     auto isUnsigned =
         entries ? entries.getAs<BoolAttr>("unsigned") : BoolAttr();
     auto tied = entries ? entries.getAs<ArrayAttr>("tied") : ArrayAttr();
+    builder.setInsertionPointAfter(last);
     auto state = StateOp::create(
         builder, loc, builder.getStringAttr(name), kind, known, flat,
         entries ? entries.get("init") : Attribute(),
         tied && !tied.empty() ? tied : ArrayAttr(),
         isUnsigned && isUnsigned.getValue(), type, /*offset=*/IntegerAttr());
     symbols.insert(state);
+    last = state;
     return FlatSymbolRefAttr::get(state);
   }
 
@@ -332,6 +306,9 @@ private:
 
   SymbolTable symbols;
   OpBuilder builder;
+  /// The op after which the next state is inserted. (The op that follows it may
+  /// be a function that a program has replaced by then.)
+  Operation *last;
   /// By flat parameter, and by the buffer's name.
   llvm::DenseMap<Attribute, FlatSymbolRefAttr> params, buffers;
 };
@@ -392,7 +369,7 @@ private:
       return emitInputError(func, "expected a param-dtype beside "
                                   "eval-full-precision, got none");
     bool evaluates = llvm::any_of(steps, [](const TracedStep &step) {
-      return step.kind == ProgramKind::eval;
+      return !getTraits(step.kind).hasBackward;
     });
     for (auto [isGiven, option] :
          {std::pair(bool(evalFullPrecision), "eval-full-precision"),
@@ -441,10 +418,10 @@ private:
       return failure();
     Treatments treatments(step);
     if (llvm::Error error =
-            applyPatterns(step, replicate, Treatment::Replicated, treatments))
+            applyPatterns(step, ignore, Treatment::Ignored, treatments))
       return fail(func, std::move(error));
     if (llvm::Error error =
-            applyPatterns(step, ignore, Treatment::Ignored, treatments))
+            applyPatterns(step, replicate, Treatment::Replicated, treatments))
       return fail(func, std::move(error));
 
     if (llvm::none_of(llvm::zip(step.params, treatments.params), [](auto pair) {
@@ -464,6 +441,8 @@ private:
     if (failed(checkGatherType(step, plans, *gather)))
       return failure();
 
+    reportRoundedPositions(step, *gather, treatments.params, *buffers,
+                           treatments.buffers);
     SmallVector<FlatParamOp> flats = createFlatParams(
         module, step, plans, *shape, *chosen, *gather, *reduce);
     // Ranks may round sums to it at each hop: somebody chose it.
@@ -474,20 +453,27 @@ private:
       if (treatment == Treatment::Ignored)
         ignored.insert(buffer.fqn);
     auto isFull = [&](const TracedStep &traced) {
-      return evalFullPrecision && traced.kind == ProgramKind::eval;
+      return evalFullPrecision && !getTraits(traced.kind).hasBackward;
     };
     StateCreator states(module, flats);
+    bool isRounded = !*buffers;
     for (TracedStep &traced : steps) {
       shardParameters(traced, flats, isFull(traced));
       if (*buffers && !isFull(traced))
-        roundBuffers(traced, *buffers, ignored);
-      if (*outputs && traced.kind == ProgramKind::eval)
+        isRounded |= roundBuffers(traced, *buffers, ignored);
+      if (*outputs && !getTraits(traced.kind).hasBackward)
         castOutputs(traced, *outputs);
       eraseParameters(traced);
       states.name(traced.func);
       createProgram(traced, *gather && !isFull(traced) ? TypeAttr::get(*gather)
                                                        : TypeAttr());
     }
+    // No error: a policy names types for whatever a model has.
+    if (!isRounded)
+      emitWarning(module.getLoc())
+          << "buffer-dtype " << *buffers
+          << " changes nothing: no buffer that is not ignored has floats of "
+             "more bits";
     module->setAttr(names::kStrategy,
                     StringAttr::get(&getContext(), stringifyStrategy(*chosen)));
     return success();

@@ -71,3 +71,13 @@ BlockArgument fsdp::addScalarArgument(ProgramOp program, StringAttr name,
   (void)program.insertArgument(index, type, attrs, program.getLoc());
   return program.getArgument(index);
 }
+
+BlockArgument fsdp::addScalarArgument(ProgramOp program,
+                                      const scalars::Traits &scalar,
+                                      Type type) {
+  Builder builder(program.getContext());
+  return addScalarArgument(program, builder.getStringAttr(scalar.name), type,
+                           scalar.omitted == scalars::infinity
+                               ? Attribute()
+                               : builder.getF64FloatAttr(scalar.omitted));
+}

@@ -8,6 +8,7 @@
 #ifndef FSDP_PASSES_PARTITION_PARTITIONUTILS_H
 #define FSDP_PASSES_PARTITION_PARTITIONUTILS_H
 
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Passes/Elementwise.h"
 
@@ -35,6 +36,9 @@ BlockArgument addStateArgument(ProgramOp program, StateOp state);
 /// default, null for none.
 BlockArgument addScalarArgument(ProgramOp program, StringAttr name, Type type,
                                 Attribute init);
+/// One of the compiler's, with the default of its table.
+BlockArgument addScalarArgument(ProgramOp program,
+                                const scalars::Traits &scalar, Type type);
 
 } // namespace mlir::fsdp
 

@@ -51,16 +51,40 @@ struct VerifyLifetimes : fsdp::impl::VerifyLifetimesBase<VerifyLifetimes> {
   }
 
 private:
+  /// @kept: the unshards before @unshard of flat parameters with `keep`.
+  LogicalResult verifyKept(UnshardOp unshard,
+                           llvm::DenseMap<Attribute, UnshardOp> &kept) {
+    FlatSymbolRefAttr name = unshard.getResult().getType().getFlatParam();
+    auto flat =
+        SymbolTable::lookupNearestSymbolFrom<FlatParamOp>(unshard, name);
+    if (!flat || !flat.getKeep())
+      return success();
+    auto [first, isNew] = kept.try_emplace(name, unshard);
+    // lifetimes_c3
+    if (isNew)
+      return success();
+    InFlightDiagnostic diag = unshard.emitOpError("expected one unshard of ")
+                              << name
+                              << ", which is kept gathered (keep), got another";
+    diag.attachNote(first->second.getLoc()) << "the first is here";
+    diag.attachNote(flat.getLoc()) << "the flat parameter is here";
+    return diag;
+  }
+
   LogicalResult verifyBlock(Block &block) {
-    // Gathers that have begun and not ended, by flat parameter.
-    llvm::DenseMap<Attribute, UnshardOp> open;
+    // Gathers that have begun and not ended, by flat parameter; those of flat
+    // parameters that are gathered once.
+    llvm::DenseMap<Attribute, UnshardOp> open, kept;
     for (Operation &op : block) {
       if (auto unshard = dyn_cast<UnshardOp>(op)) {
         Attribute flat = unshard.getResult().getType().getFlatParam();
         auto [it, fresh] = open.try_emplace(flat, unshard);
         // lifetimes_c2
-        if (fresh)
+        if (fresh) {
+          if (failed(verifyKept(unshard, kept)))
+            return failure();
           continue;
+        }
         InFlightDiagnostic diag =
             op.emitOpError("expected ")
             << flat << " to be resharded before it is gathered again";

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -77,6 +78,18 @@ private:
   std::optional<T> value_;
   Status status_;
 };
+
+/// For messages: "a", "a or b", "a, b or c", where `conjunction` is "or".
+inline std::string listWords(const std::vector<std::string> &words,
+                             const std::string &conjunction) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0)
+      text += i + 1 == words.size() ? " " + conjunction + " " : ", ";
+    text += words[i];
+  }
+  return text;
+}
 
 } // namespace fsdp::rt
 

@@ -33,8 +33,9 @@ bool holdsTokenIds(const Input &input) {
 class StoredBatches : public BatchSource {
 public:
   StoredBatches(SafetensorsReader file, const Program &program, int rank,
-                int ranks)
-      : file_(std::move(file)), program_(program), rank_(rank), ranks_(ranks) {}
+                int ranks, DataOptions::Ranks which)
+      : file_(std::move(file)), program_(program), rank_(rank), ranks_(ranks),
+        which_(which) {}
 
   Status bind(std::vector<std::string> &notes) {
     std::vector<std::string> missing, unused;
@@ -43,7 +44,7 @@ public:
       tensors_.push_back(tensor);
       if (!tensor)
         missing.push_back(input.name);
-      else if (Status s = check(input, *tensor, ranks_))
+      else if (Status s = check(input, *tensor))
         return s.withContext(file_.path() + ": '" + input.name + "'");
     }
     if (!missing.empty())
@@ -59,25 +60,49 @@ public:
     if (!unused.empty())
       notes.push_back(file_.path() + ": not read, since the program has no " +
                       "such input: " + listNames(unused));
-    return Status::ok();
+    if (tensors_.empty())
+      return Status::ok();
+    if (Status s = checkRanks(notes))
+      return s.withContext(file_.path());
+    return scan();
   }
 
   std::string kind() const override { return "safetensors"; }
+  const char *unit() const override { return "rank batch"; }
+  /// Batches of ranks that are not read count, too: they follow those that are.
+  int64_t unitsOfBatch(int64_t ranks) const override {
+    return tensors_.empty() || which_ == DataOptions::Ranks::All
+               ? ranks
+               : tensors_[0]->shape[1];
+  }
+  int64_t startAt(int64_t units) override {
+    int64_t step = which_ == DataOptions::Ranks::All ? 1 : unitsOfBatch(ranks_);
+    return before_ = (units / step + (units % step != 0)) * step;
+  }
 
-  std::optional<int64_t> batches() const override {
-    return tensors_.empty() ? 1 : tensors_[0]->shape[0];
+  std::optional<int64_t> rankBatches() const override {
+    if (tensors_.empty() || which_ == DataOptions::Ranks::All)
+      return tensors_.empty() ? ranks_ : stored();
+    return tensors_[0]->shape[0] * ranks_;
   }
 
   std::vector<std::string> remarks(int64_t last) const override {
     std::vector<std::string> lines;
     if (tensors_.empty())
       return lines;
-    int64_t batches = tensors_[0]->shape[0], ranks = tensors_[0]->shape[1];
-    if (ranks > ranks_)
+    int64_t ranks = tensors_[0]->shape[1], perBatch = unitsOfBatch(ranks_);
+    int64_t batches = stored() / perBatch;
+    if (ranks > ranks_ && which_ != DataOptions::Ranks::All)
       lines.push_back(file_.path() + ": has batches for " +
                       std::to_string(ranks) + " ranks; those of the first " +
                       std::to_string(ranks_) + " are read");
-    if (last > batches)
+    if (scanned_ < ownShare_)
+      lines.push_back(file_.path() + ": rank " + std::to_string(rank_) +
+                      " has looked at the values of " +
+                      std::to_string(scanned_) + " of its " +
+                      std::to_string(ownShare_) +
+                      " batches; it looks at the others as they are read");
+    if (last + before_ / perBatch > batches)
       lines.push_back(file_.path() + ": has " + std::to_string(batches) +
                       (batches == 1 ? " batch" : " batches") +
                       " of each rank: batch " + std::to_string(batches + 1) +
@@ -87,21 +112,104 @@ public:
 
   Status read(int64_t batch, char *const *dst) override {
     for (size_t i = 0; i < tensors_.size(); ++i) {
-      const Input &input = program_.inputs[i];
-      const Shape &shape = tensors_[i]->shape;
-      int64_t row = (batch - 1) % shape[0] * shape[1] + rank_;
-      if (Status s = file_.read(*tensors_[i], row * input.bytes(), dst[i],
-                                input.bytes()))
+      auto cell = static_cast<int64_t>(
+          (before_ + static_cast<__int128>(batch - 1) * unitsOfBatch(ranks_) +
+           rank_) %
+          stored());
+      if (Status s = readCell(i, cell, dst[i]))
         return s;
-      if (!isFloat(input.dtype))
-        if (Status s = checkValues(input, dst[i], batch))
-          return s;
     }
     return Status::ok();
   }
 
 private:
-  static Status check(const Input &input, const TensorInfo &tensor, int ranks) {
+  /// Batches of one rank in the file.
+  int64_t stored() const {
+    return tensors_[0]->shape[0] * tensors_[0]->shape[1];
+  }
+
+  /// Batch `cell` of one rank, as they stand in the file.
+  Status readCell(size_t i, int64_t cell, char *dst) const {
+    const Input &input = program_.inputs[i];
+    if (Status s =
+            file_.read(*tensors_[i], cell * input.bytes(), dst, input.bytes()))
+      return s;
+    return isFloat(input.dtype) ? Status::ok() : checkValues(i, dst, cell);
+  }
+
+  /// This rank's share of what is read, or of scanBytes: cells of all bounded
+  /// inputs, a chunk of each at a time. Cells of ranks that are not read are
+  /// read over where they are between others, but not looked at.
+  Status scan() {
+    std::vector<std::vector<char>> values(program_.inputs.size());
+    int64_t bytes = 0, largest = 0; // of a cell
+    for (const Input &input : program_.inputs)
+      if (!isFloat(input.dtype)) {
+        bytes += input.bytes();
+        largest = std::max(largest, input.bytes());
+      }
+    if (bytes == 0)
+      return Status::ok();
+    int64_t ranks = tensors_[0]->shape[1];
+    int64_t width = which_ == DataOptions::Ranks::First
+                        ? std::min<int64_t>(ranks, ranks_)
+                        : ranks;
+    int64_t all = tensors_[0]->shape[0] * width;
+    int64_t next = all * rank_ / ranks_, end = all * (rank_ + 1) / ranks_;
+    ownShare_ = end - next;
+    const int64_t atOnce = std::max<int64_t>(1, scanChunkBytes / largest);
+    auto placeOf = [&](int64_t cell) {
+      return cell / width * ranks + cell % width;
+    };
+    for (int64_t left = scanBytes / ranks_; next < end && left > 0;) {
+      int64_t first = placeOf(next);
+      int64_t count = std::min(atOnce, placeOf(end - 1) + 1 - first);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const Input &input = program_.inputs[i];
+        if (isFloat(input.dtype))
+          continue;
+        values[i].resize(size_t(count * input.bytes()));
+        if (Status s = file_.read(*tensors_[i], first * input.bytes(),
+                                  values[i].data(), count * input.bytes()))
+          return s;
+      }
+      for (; next < end && placeOf(next) < first + count; ++next, ++scanned_)
+        for (size_t i = 0; i < values.size(); ++i)
+          if (!values[i].empty())
+            if (Status s = checkValues(i,
+                                       values[i].data() +
+                                           (placeOf(next) - first) *
+                                               program_.inputs[i].bytes(),
+                                       placeOf(next)))
+              return s;
+      left -= count * bytes;
+    }
+    return Status::ok();
+  }
+
+  /// Where the file's second dimension is not the number of ranks, and no
+  /// choice was made, the first ranks' are read if that leaves none without.
+  Status checkRanks(std::vector<std::string> &notes) {
+    int64_t ranks = tensors_[0]->shape[1];
+    if (ranks == ranks_ || which_ == DataOptions::Ranks::All ||
+        (ranks > ranks_ && which_ == DataOptions::Ranks::First))
+      return Status::ok();
+    std::string got = std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+    if (ranks < ranks_)
+      return Status::failed("expected batches for at least " +
+                            std::to_string(ranks_) + " ranks, got those for " +
+                            got + ": --data-ranks all reads them all in turn");
+    notes.push_back(file_.path() + ": expected batches for " +
+                    std::to_string(ranks_) +
+                    (ranks_ == 1 ? " rank" : " ranks") + ", got those for " +
+                    got + ": those of the first " + std::to_string(ranks_) +
+                    " are read alone; --data-ranks all reads them all in turn, "
+                    "--data-ranks first says that this is meant");
+    which_ = DataOptions::Ranks::First;
+    return Status::ok();
+  }
+
+  static Status check(const Input &input, const TensorInfo &tensor) {
     const Shape &shape = tensor.shape;
     if (shape.size() != input.shape.size() + 2 ||
         !std::equal(input.shape.begin(), input.shape.end(), shape.begin() + 2))
@@ -112,10 +220,8 @@ private:
                             ", got " + tensor.dtypeName);
     if (shape[0] < 1)
       return Status::failed("expected at least 1 batch, got 0");
-    if (shape[1] < ranks)
-      return Status::failed("expected batches for at least " +
-                            std::to_string(ranks) + " ranks, got " +
-                            std::to_string(shape[1]));
+    if (shape[1] < 1)
+      return Status::failed("expected batches for at least 1 rank, got 0");
     return Status::ok();
   }
 
@@ -135,8 +241,9 @@ private:
     return Status::ok();
   }
 
-  Status checkValues(const Input &input, const char *data,
-                     int64_t batch) const {
+  Status checkValues(size_t index, const char *data, int64_t cell) const {
+    const Input &input = program_.inputs[index];
+    int64_t ranks = tensors_[index]->shape[1];
     int64_t size = dtypeSize(input.dtype);
     for (int64_t i = 0; i < input.numel; ++i) {
       int64_t value = loadInteger(input.dtype, data + i * size);
@@ -146,9 +253,9 @@ private:
       return Status::failed(
           file_.path() + ": " + (isId ? "token id " : "value ") +
           std::to_string(value) + " of " + input.name + " in batch " +
-          std::to_string(batch) + ", rank " + std::to_string(rank_) +
-          ", element " + std::to_string(i) + ": expected " +
-          describeBounds(input, isId ? "id" : "value"));
+          std::to_string(cell / ranks + 1) + ", rank " +
+          std::to_string(cell % ranks) + ", element " + std::to_string(i) +
+          ": expected " + describeBounds(input, isId ? "id" : "value"));
     }
     return Status::ok();
   }
@@ -156,6 +263,9 @@ private:
   SafetensorsReader file_;
   const Program &program_;
   int rank_, ranks_;
+  DataOptions::Ranks which_;
+  int64_t before_ = 0;                 // batches of one rank
+  int64_t scanned_ = 0, ownShare_ = 0; // likewise
   std::vector<const TensorInfo *> tensors_;
 };
 
@@ -176,13 +286,16 @@ public:
   std::string kind() const override {
     return "random:seed=" + std::to_string(seed_);
   }
+  const char *unit() const override { return "batch"; }
+  int64_t unitsOfBatch(int64_t) const override { return 1; }
+  int64_t startAt(int64_t units) override { return before_ = units; }
 
   Status read(int64_t batch, char *const *dst) override {
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       const Input &input = program_.inputs[i];
       // Not the parameters' streams, even where the seeds are equal.
       uint64_t hash = stableHash(input.name, stableHash("input:"));
-      for (int64_t part : {batch, int64_t(rank_)})
+      for (int64_t part : {before_ + batch, int64_t(rank_)})
         hash = stableHash({reinterpret_cast<const char *>(&part), sizeof part},
                           hash);
       RandomStream stream(seed_, hash);
@@ -205,6 +318,7 @@ private:
   uint64_t seed_;
   const Program &program_;
   int rank_;
+  int64_t before_ = 0; // batches of all ranks
 };
 
 constexpr std::string_view randomPrefix = "random:";
@@ -297,6 +411,36 @@ std::string findUnusualValue(const Program &program,
   return "";
 }
 
+std::optional<DataOptions::Ranks> ranksFromName(const std::string &name) {
+  for (DataOptions::Ranks ranks :
+       {DataOptions::Ranks::First, DataOptions::Ranks::All})
+    if (nameOf(ranks) == name)
+      return ranks;
+  return std::nullopt;
+}
+
+std::string nameOf(DataOptions::Ranks ranks) {
+  if (ranks == DataOptions::Ranks::Equal)
+    return "";
+  return ranks == DataOptions::Ranks::First ? "first" : "all";
+}
+
+Status checkUsed(const DataOptions &options,
+                 const std::vector<std::string> &kinds) {
+  auto has = [&](const char *end) {
+    return std::any_of(
+        kinds.begin(), kinds.end(),
+        [&](const std::string &kind) { return endsWith(kind, end); });
+  };
+  std::string got = ", got " + listNames(kinds);
+  if (options.ranks != DataOptions::Ranks::Equal && !has("safetensors"))
+    return Status::failed("--data-ranks: expected a safetensors file" + got);
+  if (options.tokenBits != 0 && !has("-bit tokens"))
+    return Status::failed("--token-bits: expected a file of tokens, FILE.bin" +
+                          got);
+  return Status::ok();
+}
+
 std::string describeBounds(const Input &input, const char *what) {
   if (!input.low && !input.high)
     return std::string("a ") + what + " that " + dtypeName(input.dtype) +
@@ -305,8 +449,10 @@ std::string describeBounds(const Input &input, const char *what) {
 }
 
 bool isInBounds(const Input &input, int64_t value) {
-  if (isAllowed(input, value))
-    return true;
+  return isBetweenBounds(input, value) || isAllowed(input, value);
+}
+
+bool isBetweenBounds(const Input &input, int64_t value) {
   return value >= std::max(input.low.value_or(minOf(input.dtype)),
                            minOf(input.dtype)) &&
          (!input.high || value < *input.high) && value <= maxOf(input.dtype);
@@ -314,7 +460,8 @@ bool isInBounds(const Input &input, int64_t value) {
 
 Result<std::unique_ptr<BatchSource>>
 openBatches(const std::string &spec, const Program &program, int rank,
-            int ranks, std::vector<std::string> &notes) {
+            int ranks, std::vector<std::string> &notes,
+            const DataOptions &options) {
   if (spec.compare(0, randomPrefix.size(), randomPrefix) == 0) {
     Result<uint64_t> seed = parseSeed(spec.substr(randomPrefix.size()));
     if (!seed.isOk())
@@ -329,13 +476,13 @@ openBatches(const std::string &spec, const Program &program, int rank,
     return tensors.status();
   if (*tensors) {
     auto source = std::make_unique<StoredBatches>(std::move(**tensors), program,
-                                                  rank, ranks);
+                                                  rank, ranks, options.ranks);
     if (Status s = source->bind(notes))
       return s;
     return std::unique_ptr<BatchSource>(std::move(source));
   }
-  return openTokens(spec, endsWith(spec, ".bin") ? 2 : 1, program, rank, ranks,
-                    notes);
+  return openTokens(spec, !endsWith(spec, ".bin"), program, rank, ranks, notes,
+                    options);
 }
 
 } // namespace fsdp::rt::data

@@ -44,6 +44,7 @@
 #include "data/StateMemory.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -69,6 +70,10 @@ public:
     std::string resumedFrom;
     /// What the inputs come from, on rank 0.
     std::optional<DataIdentity> data;
+    /// CheckpointOrigin::scalars.
+    std::map<std::string, double> scalars;
+    /// What computes the state.
+    std::optional<DeviceIdentity> device;
   };
 
   /// Creates the directory, keeps other runs out of it until the writer's end,
@@ -81,6 +86,16 @@ public:
                                          Consensus &ranks,
                                          const Options &options,
                                          std::vector<std::string> &notes);
+
+  void setDevice(DeviceIdentity device) { options_.device = std::move(device); }
+  void setScalars(std::map<std::string, double> scalars) {
+    options_.scalars = std::move(scalars);
+  }
+  /// DataIdentity::taken of the next state to be saved.
+  void setTaken(int64_t units) {
+    if (options_.data)
+      options_.data->taken = units;
+  }
 
   /// Saves the state after `step`. Collective; on failure, which is the same
   /// on all ranks, the checkpoints that were there are as they were. Refuses
@@ -140,6 +155,9 @@ struct CheckpointInfo {
   std::string digests;
   CheckpointOrigin origin;
 };
+
+/// Whether a run saved to `directory`.
+bool hasCheckpoints(const std::string &directory);
 
 /// `directory` is one that --save wrote to, then the checkpoint that `latest`
 /// names is taken, or a checkpoint itself. Refuses one that is not complete.

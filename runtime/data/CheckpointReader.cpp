@@ -7,6 +7,7 @@
 
 #include "data/Checkpoint.h"
 #include "data/CheckpointFiles.h"
+#include "data/CheckpointStates.h"
 #include "data/Digest.h"
 #include "data/Directory.h"
 #include "data/Initialize.h"
@@ -17,9 +18,11 @@
 #include "data/Parameters.h"
 #include "data/Sharding.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <limits>
+#include <set>
 
 namespace fsdp::rt::data {
 
@@ -84,86 +87,60 @@ Result<SafetensorsReader> openComplete(const Directory &directory,
   return file;
 }
 
-Status readScalarState(const SafetensorsReader &file, const FlatParam &flat,
-                       const OptimizerState &state,
-                       const MatchedTensor *members, hal::Location dst) {
-  int64_t size = dtypeSize(state.dtype);
-  char first[8];
-  for (size_t m = 0; m < flat.members.size(); ++m) {
-    char value[8];
-    if (Status s = readElements(members[m], state.dtype, 0, 1, value))
+/// Whether a tensor of ranks.safetensors has the same bytes for every rank.
+Result<bool> isEqualOnAllRanks(const SafetensorsReader &file,
+                               const TensorInfo &tensor) {
+  constexpr int64_t chunkBytes = 1 << 20;
+  int64_t ranks = tensor.shape.empty() ? 1 : tensor.shape[0];
+  int64_t bytes = ranks > 0 ? tensor.bytes / ranks : 0;
+  std::vector<char> first(std::min(bytes, chunkBytes)), other(first.size());
+  for (int64_t begin = 0; begin < bytes; begin += chunkBytes) {
+    int64_t now = std::min(chunkBytes, bytes - begin);
+    if (Status s = file.read(tensor, begin, first.data(), now))
       return s;
-    if (m == 0)
-      std::memcpy(first, value, size);
-    else if (std::memcmp(first, value, size) != 0)
-      return Status::failed(file.path() + ": expected one value of '" +
-                            state.name + "' for all of unit '" + flat.name +
-                            "', got " +
-                            std::to_string(loadNumber(state.dtype, first)) +
-                            " for '" + flat.members[0].fqn + "' and " +
-                            std::to_string(loadNumber(state.dtype, value)) +
-                            " for '" + flat.members[m].fqn + "'");
-  }
-  return dst.upload(first, size);
-}
-
-Status readStates(const SafetensorsReader &file,
-                  const std::vector<MatchedTensor> &matched,
-                  const Manifest &manifest, int rank,
-                  const StateMemory &memory) {
-  size_t first = 0;
-  for (const FlatParam &flat : manifest.flatParams) {
-    std::vector<Piece> pieces =
-        piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
-    for (const OptimizerState &state : flat.states) {
-      hal::Location values = memory.at(state);
-      if (state.scalar) {
-        if (Status s = readScalarState(file, flat, state,
-                                       matched.data() + first, values))
-          return s;
-      } else {
-        for (const Piece &piece : pieces)
-          if (Status s = uploadTensor(
-                  matched[first + piece.member], state.dtype, piece.memberBegin,
-                  piece.count,
-                  values + piece.shardBegin * dtypeSize(state.dtype)))
-            return s;
-      }
-      first += flat.members.size();
+    for (int64_t rank = 1; rank < ranks; ++rank) {
+      if (Status s = file.read(tensor, rank * bytes + begin, other.data(), now))
+        return s;
+      if (std::memcmp(first.data(), other.data(), size_t(now)) != 0)
+        return false;
     }
   }
-  return Status::ok();
+  return true;
 }
 
 /// What each rank has for itself, found in a checkpoint of as many ranks.
 class OwnState {
 public:
-  /// Finds the tensors of `manifest`'s ranks; names those of which there is
-  /// only rank 0's in `notes`.
+  /// Finds the tensors of `manifest`'s ranks; the file may also hold those of
+  /// `droppedStates`. Those that the checkpoint has for
+  /// each rank, not all alike, and of which the ranks take rank 0's, are named
+  /// in `notes` of rank 0, which compares them.
   static Result<OwnState> open(const CheckpointInfo &checkpoint,
                                std::optional<SafetensorsReader> file,
-                               const Manifest &manifest,
+                               const Manifest &manifest, int rank,
+                               const std::set<std::string> &droppedStates,
                                std::vector<std::string> &notes);
   Status read(int rank, const StateMemory &memory) const;
   const std::optional<SafetensorsReader> &file() const { return file_; }
 
 private:
+  Result<std::vector<std::string>>
+  findLost(const CheckpointInfo &checkpoint, const std::vector<OwnTensor> &own,
+           const std::set<std::string> &droppedStates) const;
+
   std::optional<SafetensorsReader> file_;
   std::vector<std::pair<OwnTensor, const TensorInfo *>> found_;
 };
 
 Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
                                 std::optional<SafetensorsReader> file,
-                                const Manifest &manifest,
+                                const Manifest &manifest, int rank,
+                                const std::set<std::string> &droppedStates,
                                 std::vector<std::string> &notes) {
   OwnState state;
   state.file_ = std::move(file);
   int64_t ranks = manifest.worldSize();
   std::vector<OwnTensor> own = ownTensors(manifest);
-  // The other files hold all of the only rank.
-  if (own.empty() || (ranks == 1 && checkpoint.ranks == 1))
-    return state;
-  std::vector<std::string> absent;
   if (checkpoint.ranks == ranks && state.file_) {
     std::vector<WantedTensor> wanted;
     for (const OwnTensor &tensor : possibleOwnTensors(manifest))
@@ -172,6 +149,11 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
                         tensor.dtype,
                         stackedShape(tensor, ranks),
                         /*isOptional=*/true});
+    for (const std::string &name : droppedStates)
+      if (const TensorInfo *info = state.file_->find("optimizer/" + name);
+          info && info->dtype)
+        wanted.push_back(
+            {info->name, {}, *info->dtype, info->shape, /*isOptional=*/true});
     // Where the file moves, the tensors that it holds do not.
     Result<std::vector<MatchedTensor>> matched =
         matchTensors(TensorFiles::of(*state.file_), wanted, /*cast=*/false);
@@ -179,21 +161,61 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
       return matched.status();
     for (OwnTensor &tensor : own)
       if (const TensorInfo *info = state.file_->find(tensor.name))
-        state.found_.push_back({std::move(tensor), info});
-      else
-        absent.push_back(tensor.name);
-  } else {
-    for (const OwnTensor &tensor : own)
-      absent.push_back(tensor.name);
+        state.found_.push_back({tensor, info});
   }
-  if (!absent.empty())
+  if (rank != 0)
+    return state;
+  Result<std::vector<std::string>> lost =
+      state.findLost(checkpoint, own, droppedStates);
+  if (!lost.isOk())
+    return lost.status();
+  if (!lost->empty())
     notes.push_back(
         checkpoint.path + " (of " + std::to_string(checkpoint.ranks) +
-        (checkpoint.ranks == 1 ? " rank)" : " ranks)") + ": each of " +
-        std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
-        " starts from rank 0's " + listNames(absent, 2) +
+        " ranks): " +
+        (ranks == 1 ? "the rank starts"
+                    : "each of " + std::to_string(ranks) + " ranks starts") +
+        " from rank 0's " + listNames(*lost, 2) +
         ", which differ between ranks");
   return state;
+}
+
+/// Names of what differs between ranks in the checkpoint and is not read for
+/// each. What a program does not have for each rank is equal on all: a file
+/// that lacks it tells that, but where an older version wrote none.
+Result<std::vector<std::string>>
+OwnState::findLost(const CheckpointInfo &checkpoint,
+                   const std::vector<OwnTensor> &own,
+                   const std::set<std::string> &droppedStates) const {
+  std::vector<std::string> lost;
+  if (checkpoint.ranks == 1)
+    return lost;
+  if (!file_) {
+    if (checkpoint.digests.empty())
+      for (const OwnTensor &tensor : own)
+        lost.push_back(tensor.name);
+    return lost;
+  }
+  auto isDropped = [&](const std::string &name) {
+    constexpr std::string_view kind = "optimizer/";
+    return name.compare(0, kind.size(), kind) == 0 &&
+           droppedStates.count(name.substr(kind.size())) != 0;
+  };
+  for (const TensorInfo &tensor : file_->tensors()) {
+    bool isRead =
+        std::any_of(found_.begin(), found_.end(), [&](const auto &found) {
+          return found.second->name == tensor.name;
+        });
+    // States of parameters that are no longer trained were named.
+    if (isRead || isDropped(tensor.name))
+      continue;
+    Result<bool> isEqual = isEqualOnAllRanks(*file_, tensor);
+    if (!isEqual.isOk())
+      return isEqual.status();
+    if (!*isEqual)
+      lost.push_back(tensor.name);
+  }
+  return lost;
 }
 
 Status OwnState::read(int rank, const StateMemory &memory) const {
@@ -223,6 +245,10 @@ std::optional<int64_t> stepOfName(const std::string &name) {
   if (!step.isOk() || checkpointName(*step) != name)
     return std::nullopt;
   return *step;
+}
+
+bool hasCheckpoints(const std::string &directory) {
+  return pathExists(directory + "/" + latestFile);
 }
 
 Result<CheckpointInfo> findCheckpoint(const std::string &path) {
@@ -294,29 +320,30 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
     ranksOwn = std::move(*file);
   }
 
-  std::vector<WantedTensor> wanted = wantedParameters(manifest), wantedStates;
+  std::vector<WantedTensor> wanted = wantedParameters(manifest);
   // A checkpoint was written under the first names alone.
   for (WantedTensor &want : wanted)
     want.aliases.clear();
-  for (TensorSpec &spec : optimizerTensors(manifest))
-    wantedStates.push_back(
-        {std::move(spec.name), {}, spec.dtype, std::move(spec.shape), false});
   Result<std::vector<MatchedTensor>> parameters =
       matchTensors(TensorFiles::of(*params), wanted, /*cast=*/false);
   if (!parameters.isOk())
     return parameters.status();
-  Result<std::vector<MatchedTensor>> states =
-      matchTensors(TensorFiles::of(*optimizer), wantedStates, /*cast=*/false);
+  Result<CheckpointStates> states =
+      CheckpointStates::open(*optimizer, manifest);
   if (!states.isOk())
     return states.status();
+  // The fingerprint is of the states, too.
   std::string shapes = shapesFingerprint(manifest);
-  if (checkpoint.shapes != shapes)
+  if (states->hasAll() && checkpoint.shapes != shapes)
     return Status::failed(checkpoint.path + "/" + metaFile +
                           ": expected shapes " + shapes + ", got " +
                           checkpoint.shapes);
+  for (std::string &line : states->notes(checkpoint.path))
+    notes.push_back(std::move(line));
 
   Result<OwnState> own =
-      OwnState::open(checkpoint, std::move(ranksOwn), manifest, notes);
+      OwnState::open(checkpoint, std::move(ranksOwn), manifest, rank,
+                     states->droppedStates(), notes);
   if (!own.isOk())
     return own.status();
 
@@ -338,7 +365,7 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
     return s;
   if (Status s = readParameters(manifest, rank, *parameters, memory))
     return s;
-  if (Status s = readStates(*optimizer, *states, manifest, rank, memory))
+  if (Status s = states->read(rank, memory))
     return s;
   return own->read(rank, memory);
 }

@@ -373,7 +373,9 @@ std::string CheckpointWriter::metaText(int64_t step,
       {"files", std::move(sizes)},
       {"digests", toHex(digestOf(digests))},
   };
-  writeOrigin({manifest_->traced, options_.data}, meta);
+  writeOrigin(
+      {options_.scalars, manifest_->traced, options_.data, options_.device},
+      meta);
   meta["digest"] = toHex(digestOf(dumpJson(meta)));
   return dumpJson(meta, 2) + "\n";
 }

@@ -8,6 +8,7 @@
 #include "data/FileKinds.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 namespace fsdp::rt::data {
@@ -65,8 +66,14 @@ constexpr Format formats[] = {
     {"\x89PNG\r\n\x1a\n"sv, "a PNG image", "give a file of text"},
     {"\xff\xd8\xff"sv, "a JPEG image", "give a file of text"}};
 
-/// Of token files alone: 256 integers of 32 bits, the first of them 20240520.
-constexpr std::string_view llmcHeader = "\x88\xd8\x34\x01\x01\0\0\0"sv;
+/// What llm.c writes before tokens: 256 integers of 32 bits, of which these are
+/// the first two, and the third is how many tokens.
+struct TokenHeader {
+  int32_t magic, version;
+  int64_t tokenBytes;
+};
+constexpr TokenHeader tokenHeaders[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+constexpr int64_t tokenHeaderBytes = 1024;
 
 bool startsWith(std::string_view text, std::string_view begin) {
   return text.substr(0, begin.size()) == begin;
@@ -124,21 +131,94 @@ Status checkText(const File &file, std::vector<std::string> &notes) {
   return Status::ok();
 }
 
-Status checkTokens(const File &file, std::vector<std::string> &notes) {
+/// The header that `head` begins with, and its number of tokens.
+static const TokenHeader *findHeader(std::string_view head, int64_t &tokens) {
+  int32_t numbers[3];
+  if (int64_t(head.size()) < tokenHeaderBytes)
+    return nullptr;
+  std::memcpy(numbers, head.data(), sizeof numbers);
+  for (const TokenHeader &header : tokenHeaders)
+    if (numbers[0] == header.magic && numbers[1] == header.version) {
+      tokens = numbers[2];
+      return &header;
+    }
+  return nullptr;
+}
+
+/// Words of 32 bits below 2^16 are words of 16 bits of which every second is 0.
+static Status checkWords(const File &file, std::string_view head,
+                         std::vector<std::string> &notes) {
+  constexpr size_t fewWords = 16; // below, chance
+  size_t words = head.size() / 2, zeros = 0, odd = 0;
+  for (size_t i = 0; i < words; ++i)
+    if (head[2 * i] == 0 && head[2 * i + 1] == 0) {
+      ++zeros;
+      odd += i % 2;
+    }
+  if (words < fewWords || zeros < words / 2)
+    return Status::ok();
+  if (odd == words / 2 && zeros < words)
+    return Status::failed(
+        file.path() + ": expected 16-bit tokens, got a 0 in every second one, "
+                      "as 32-bit tokens look: say --token-bits 32, or "
+                      "--token-bits 16 if they are tokens");
+  notes.push_back(file.path() + ": " + std::to_string(zeros) +
+                  " of the first " + std::to_string(words) +
+                  " 16-bit tokens are 0");
+  return Status::ok();
+}
+
+Result<TokenLayout> findTokens(const File &file, int64_t bits, int64_t highest,
+                               std::vector<std::string> &notes) {
   Result<std::string> head = readHead(file);
   if (!head.isOk())
     return head.status();
-  if (startsWith(*head, llmcHeader))
-    notes.push_back(file.path() +
-                    ": begins with llm.c's header of 1024 bytes, which is "
-                    "trained on as tokens: cut it off with tail -c +1025");
+  Result<int64_t> size = file.size();
+  if (!size.isOk())
+    return size.status();
+  TokenLayout layout;
+  int64_t told = 0;
+  const TokenHeader *header = findHeader(*head, told);
+  if (header) {
+    layout.begin = tokenHeaderBytes;
+    layout.tokenBytes = header->tokenBytes;
+    if (bits != 0 && bits != header->tokenBytes * 8)
+      return Status::failed(file.path() + ": expected --token-bits " +
+                            std::to_string(header->tokenBytes * 8) +
+                            ", as its header says, got " +
+                            std::to_string(bits));
+  } else {
+    layout.tokenBytes = bits == 0 ? 2 : bits / 8;
+    if (bits == 0 && highest > 1 << 16)
+      return Status::failed(
+          file.path() +
+          ": expected --token-bits 32, or 16, beside token ids "
+          "up to " +
+          std::to_string(highest - 1) +
+          ", which 16 bits do not hold, got neither");
+    if (bits == 0)
+      if (Status s = checkWords(file, *head, notes))
+        return s;
+  }
+  int64_t bytes = *size - layout.begin;
+  if (bytes % layout.tokenBytes != 0)
+    return Status::failed(
+        file.path() + ": expected " + std::to_string(layout.tokenBytes * 8) +
+        "-bit tokens, so " +
+        (layout.tokenBytes == 2 ? "an even size" : "a multiple of 4") +
+        ", got " + std::to_string(*size) + " bytes");
+  layout.tokens = bytes / layout.tokenBytes;
+  if (header && told != layout.tokens)
+    return Status::failed(file.path() + ": expected " + std::to_string(told) +
+                          " tokens, as its header says, got " +
+                          std::to_string(layout.tokens));
   // Two bytes are too few to tell a format from tokens.
   const Format *format = findFormat(*head);
   if (format && format->begin.size() > 2)
-    notes.push_back(file.path() + ": expected 16-bit tokens, got what begins " +
+    notes.push_back(file.path() + ": expected tokens, got what begins " +
                     "like " + format->name + ": if it is one, " +
                     format->remedy);
-  return Status::ok();
+  return layout;
 }
 
 } // namespace fsdp::rt::data

@@ -293,8 +293,10 @@ Scalar readScalar(const JsonReader &json) {
   JsonReader value = json["default"];
   if (!value.isNull())
     scalar.init = readNumberOf(scalar.dtype, value);
-  else if (scalar.name == "clip_norm" && isFloat(scalar.dtype))
-    scalar.init = std::numeric_limits<double>::infinity();
+  else if (const scalars::Traits *known = scalars::find(scalar.name);
+           known && known->omitted == scalars::infinity &&
+           isFloat(scalar.dtype))
+    scalar.init = known->omitted;
   return scalar;
 }
 
@@ -458,19 +460,14 @@ Accumulator readAccumulator(const JsonReader &json) {
 }
 
 Program::Kind readKind(const JsonReader &json) {
-  static constexpr std::pair<const char *, Program::Kind> kinds[] = {
-      {"train", Program::Kind::Train},
-      {"eval", Program::Kind::Eval},
-      {"accumulate", Program::Kind::Accumulate},
-      {"train_accumulated", Program::Kind::TrainAccumulated}};
-  std::string text = json.string();
-  for (auto [name, kind] : kinds)
-    if (text == name)
-      return kind;
-  json.fail("expected one of train, eval, accumulate, train_accumulated, "
-            "got '" +
-            text + "'");
-  return Program::Kind::Train;
+  std::string text = json.string(), names;
+  for (const ProgramTraits &traits : fsdp_rt::programTraits) {
+    if (text == traits.name)
+      return Program::Kind(&traits - fsdp_rt::programTraits);
+    names += traits.name + std::string(", ");
+  }
+  json.fail("expected one of " + names + "got '" + text + "'");
+  return {};
 }
 
 Program readProgram(const JsonReader &json, const Manifest &manifest) {

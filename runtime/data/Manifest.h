@@ -16,6 +16,8 @@
 
 #include "core/Status.h"
 #include "data/Elements.h"
+#include "fsdp-rt/programs.h"
+#include "fsdp-rt/scalars.h"
 
 #include <cstdint>
 #include <map>
@@ -27,6 +29,8 @@
 
 namespace fsdp::rt::data {
 
+using fsdp_rt::ProgramTraits;
+namespace scalars = fsdp_rt::scalars;
 using Shape = std::vector<int64_t>;
 
 /// Product of the extents; the caller knows that it does not overflow.
@@ -122,7 +126,7 @@ struct Scalar {
   std::string name;
   Dtype dtype = FSDP_RT_F32;
   int64_t offset = 0;         // bytes
-  std::optional<double> init; // "default"; infinity for clip_norm's null
+  std::optional<double> init; // "default"
 };
 
 struct Output {
@@ -178,11 +182,14 @@ struct TracedProgram {
   std::string step, optimizer;
   /// The optimizer's float constants, each once, in the order of its text.
   std::vector<std::string> constants;
+  /// Its kind and constants by name, as fsdp-compile --optimizer takes them;
+  /// empty: an optimizer without a name.
+  std::string spec;
 };
 
 /// A program of the artifact.
 struct Program {
-  enum class Kind { Train, Eval, Accumulate, TrainAccumulated };
+  using Kind = fsdp_rt::ProgramKind;
   std::string name;
   Kind kind = Kind::Train;
   int64_t events = 0;
@@ -200,6 +207,9 @@ struct Program {
   std::vector<Scalar> scalars;
   std::vector<Output> outputs;
 
+  const ProgramTraits &traits() const {
+    return fsdp_rt::programTraits[size_t(kind)];
+  }
   /// The named one, or null.
   const Input *findInput(std::string_view name) const;
   const Scalar *findScalar(std::string_view name) const;
@@ -256,18 +266,21 @@ struct Manifest {
 
   /// Ranks of the mesh.
   int64_t worldSize() const;
-  /// The program of kind train; parseManifest sees to it that there is one.
-  const Program &train() const;
+  /// The step by itself; parseManifest sees to it that there is one.
+  const Program &train() const { return *findKind(Program::Kind::Train); }
   /// The first program of that kind, or null.
   const Program *findKind(Program::Kind kind) const;
   const Program *evaluation() const { return findKind(Program::Kind::Eval); }
-  /// The scalar of a program of kind TrainAccumulated that divides what was
-  /// accumulated.
-  static constexpr const char *weight = "accumulation_weight";
-  /// The scalar of such a program, and of one of kind Accumulate, that is the
-  /// number of micro-batches accumulated before. With 0, accumulators are not
-  /// read.
-  static constexpr const char *accumulated = "accumulated";
+  /// The programs of a step of several micro-batches: of the last one, and of
+  /// those before. parseManifest sees to it that there are both or neither.
+  const Program *lastMicroBatch() const {
+    return findKind(Program::Kind::TrainAccumulated);
+  }
+  const Program *microBatch() const {
+    return findKind(Program::Kind::Accumulate);
+  }
+  /// The program of micro-batch `number` of the `count` of a step, from 1.
+  const Program &programOf(int64_t number, int64_t count) const;
   /// The named program, or null.
   const Program *findProgram(std::string_view name) const;
   /// Events of the program that has most; queues of any program, increasing.

@@ -31,6 +31,8 @@ TracedProgram readTraced(const JsonReader &json) {
   json["constants"].forEach([&](const JsonReader &constant) {
     traced.constants.push_back(formatNumber(constant.extendedNumber()));
   });
+  if (json.has("spec"))
+    traced.spec = json["spec"].nonEmptyString();
   return traced;
 }
 

@@ -45,15 +45,17 @@ int64_t Manifest::worldSize() const {
   return ranks;
 }
 
-const Program &Manifest::train() const {
-  return *findKind(Program::Kind::Train);
-}
-
 const Program *Manifest::findKind(Program::Kind kind) const {
   for (const Program &program : programs)
     if (program.kind == kind)
       return &program;
   return nullptr;
+}
+
+const Program &Manifest::programOf(int64_t number, int64_t count) const {
+  if (count == 1)
+    return train();
+  return number < count ? *microBatch() : *lastMicroBatch();
 }
 
 const Program *Manifest::findProgram(std::string_view name) const {

@@ -8,6 +8,7 @@
 #include "data/Manifest.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 namespace fsdp::rt::data {
@@ -215,7 +216,8 @@ Status checkStates(const Manifest &manifest, Ranges &state, Ranges &hostState) {
 }
 
 /// What else the runtime writes before a program and reads after it. Results
-/// may take the place of inputs, which are spent by then.
+/// may take the place of inputs, which are spent by then. Two outputs may be
+/// one tensor, which then has the same bytes under both names.
 Status checkPlaces(const Program &program, const Ranges &state) {
   Ranges segments(program.arenaBytes, "arena.bytes");
   for (size_t i = 0; i < program.segments.size(); ++i)
@@ -239,10 +241,15 @@ Status checkPlaces(const Program &program, const Ranges &state) {
       return s;
   if (Status s = before.checkDisjoint())
     return s;
-  for (size_t i = 0; i < program.outputs.size(); ++i)
-    if (Status s = after.add(program.outputs[i].offset,
-                             program.outputs[i].bytes(), indexed("outputs", i)))
+  std::set<std::pair<int64_t, int64_t>> outputs;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const Output &output = program.outputs[i];
+    if (!outputs.emplace(output.offset, output.bytes()).second)
+      continue;
+    if (Status s =
+            after.add(output.offset, output.bytes(), indexed("outputs", i)))
       return s;
+  }
   return after.checkDisjoint();
 }
 
@@ -287,11 +294,9 @@ Status checkBounds(const Manifest &manifest) {
 
 /// What a user may ask of each kind.
 Status checkOutputs(const Program &program) {
-  using Kind = Program::Kind;
-  bool updates =
-      program.kind == Kind::Train || program.kind == Kind::TrainAccumulated;
-  for (auto [name, isNeeded] : {std::pair("loss", program.kind != Kind::Eval),
-                                std::pair("grad_norm", updates)})
+  for (auto [name, isNeeded] :
+       {std::pair("loss", program.traits().hasBackward),
+        std::pair("grad_norm", program.traits().updates)})
     if (isNeeded && !program.findOutput(name))
       return Status::failed("outputs: expected one named '" +
                             std::string(name) + "', got none");
@@ -302,8 +307,8 @@ Status checkOutputs(const Program &program) {
 
 /// Micro-batches are what steps are made of: one source of batches has both.
 Status checkAccumulation(const Manifest &manifest) {
-  const Program *first = manifest.findKind(Program::Kind::Accumulate),
-                *last = manifest.findKind(Program::Kind::TrainAccumulated);
+  const Program *first = manifest.microBatch(),
+                *last = manifest.lastMicroBatch();
   if (!first && !last)
     return Status::ok();
   if (!first || !last)
@@ -311,9 +316,10 @@ Status checkAccumulation(const Manifest &manifest) {
         std::string("programs: expected one of kind ") +
         (first ? "train_accumulated" : "accumulate") + " beside one of kind " +
         (first ? "accumulate" : "train_accumulated") + ", got none");
-  for (auto [program, name] : {std::pair(first, Manifest::accumulated),
-                               std::pair(last, Manifest::accumulated),
-                               std::pair(last, Manifest::weight)})
+  for (auto [program, name] :
+       {std::pair(first, scalars::accumulated.name),
+        std::pair(last, scalars::accumulated.name),
+        std::pair(last, scalars::accumulationWeight.name)})
     if (!program->findScalar(name))
       return Status::failed("programs: expected a scalar '" +
                             std::string(name) + "' of '" + program->name +
@@ -333,7 +339,7 @@ Status checkAccumulation(const Manifest &manifest) {
 
 /// A sum for each gradient, where there are programs that add up.
 Status checkAccumulators(const Manifest &manifest) {
-  bool isAccumulating = manifest.findKind(Program::Kind::Accumulate) != nullptr;
+  bool isAccumulating = manifest.microBatch() != nullptr;
   if (!isAccumulating && !manifest.accumulators.empty())
     return Status::failed("accumulators: expected none without a program of "
                           "kind accumulate, got " +
@@ -375,7 +381,7 @@ Status checkSizes(const Manifest &manifest) {
   for (const Program &program : manifest.programs) {
     bytes = std::max(bytes, program.arenaBytes);
     host = std::max(host, program.hostBytes);
-    hasTrain |= program.kind == Program::Kind::Train;
+    hasTrain |= program.traits().isStep;
   }
   if (!hasTrain)
     return Status::failed("programs: expected one of kind train, got none");

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>
+#include <limits>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -90,13 +91,18 @@ std::string toJsonLine(int64_t step, double loss, Dtype lossDtype,
   return line.finish();
 }
 
+double withoutSignOfNan(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
 std::string toConsoleLine(const StepMetrics &metrics) {
   char text[160], part[40];
-  std::snprintf(text, sizeof text,
-                "step: %lld loss: %.4f grad_norm: %.4g memory: %s tps: %s",
-                static_cast<long long>(metrics.step), metrics.loss,
-                metrics.gradNorm, formatBytes(metrics.memBytes).c_str(),
-                groupDigits(std::llround(metrics.tokensPerSecond)).c_str());
+  std::snprintf(
+      text, sizeof text,
+      "step: %lld loss: %.4f grad_norm: %.4g memory: %s tps: %s",
+      static_cast<long long>(metrics.step), withoutSignOfNan(metrics.loss),
+      withoutSignOfNan(metrics.gradNorm), formatBytes(metrics.memBytes).c_str(),
+      groupDigits(std::llround(metrics.tokensPerSecond)).c_str());
   std::string line = text;
   if (metrics.mfu) {
     std::snprintf(part, sizeof part, " mfu: %.1f %%", 100 * *metrics.mfu);

@@ -44,6 +44,10 @@ struct StepMetrics {
 std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
                        Dtype gradNormDtype);
 
+/// The value; NaN without its sign, which printf shows and x86 sets in those
+/// that it makes.
+double withoutSignOfNan(double value);
+
 /// "step: 1 loss: 6.9427 grad_norm: 0.7 memory: 1.23MiB tps: 12,345", and where
 /// they are known " mfu: 43.1 % of bound: 0.87".
 std::string toConsoleLine(const StepMetrics &metrics);

@@ -8,6 +8,7 @@
 #include "data/Parameters.h"
 
 #include "data/Initialize.h"
+#include "data/ModelConfig.h"
 #include "data/Names.h"
 #include "data/Sharding.h"
 #include "data/Staging.h"
@@ -67,6 +68,8 @@ Status loadParameters(const Manifest &manifest, int rank,
   Result<TensorFiles> file = TensorFiles::open(path, renaming);
   if (!file.isOk())
     return file.status();
+  if (Status s = checkModelConfig(manifest, file->folder(), notes))
+    return s;
   std::vector<WantedTensor> wanted = wantedParameters(manifest);
   size_t firstBuffer = wanted.size() - manifest.buffers.size();
   for (size_t i = 0; i < manifest.buffers.size(); ++i)

@@ -23,7 +23,8 @@ namespace fsdp::rt::data {
 std::vector<WantedTensor> wantedParameters(const Manifest &manifest);
 
 /// Reads what `rank` holds from what TensorFiles::open finds at `path`, and
-/// sets the optimizer's states to their initial values. Every parameter must be
+/// sets the optimizer's states to their initial values. A config.json beside
+/// the files must be the traced model's. Every parameter must be
 /// there, under its name or a tied one (under several it must be the same); so
 /// must buffers without an initialiser. Other buffers may be absent: they are
 /// initialised, and a line in `notes` says so. Only this rank's bytes are read.

@@ -20,8 +20,8 @@ std::vector<std::pair<const Program *, int64_t>>
 runsOf(const Manifest &manifest, int64_t accumulate) {
   if (accumulate == 1)
     return {{&manifest.train(), 1}};
-  return {{manifest.findKind(Program::Kind::Accumulate), accumulate - 1},
-          {manifest.findKind(Program::Kind::TrainAccumulated), 1}};
+  return {{manifest.microBatch(), accumulate - 1},
+          {manifest.lastMicroBatch(), 1}};
 }
 
 /// Adds what each of `runs` takes. Nothing is known of a sum where nothing is

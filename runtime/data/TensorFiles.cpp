@@ -41,16 +41,14 @@ std::string convertCommand(const std::string &path) {
          path + "' params.safetensors";
 }
 
-/// Models come as directories; says which of its files to name.
-Status refuseDirectory(const std::string &path) {
-  Result<std::vector<std::string>> names = listDirectory(path);
-  if (!names.isOk())
-    return Status::ok();
-  for (const char *name : {"model.safetensors.index.json", "model.safetensors"})
-    if (pathExists(path + "/" + name))
-      return Status::failed("expected a file, got a directory: name '" + path +
-                            "/" + name + "'");
-  return Status::ok();
+/// Models come as folders: the file of one to open; other paths are returned.
+std::string fileOf(const std::string &path) {
+  if (listDirectory(path).isOk())
+    for (const char *name :
+         {"model.safetensors.index.json", "model.safetensors"})
+      if (std::string file = path + "/" + name; pathExists(file))
+        return file;
+  return path;
 }
 
 /// What a file is instead of a safetensors file; success where that cannot be
@@ -84,15 +82,27 @@ Status recognise(const std::string &path) {
 Result<TensorFiles> TensorFiles::open(const std::string &path,
                                       const Renaming &renaming) {
   TensorFiles files;
-  files.path_ = path;
+  files.path_ = fileOf(path);
   files.renaming_ = renaming;
-  if (Status s = refuseDirectory(path))
-    return s;
-  Status status =
-      endsWith(path, ".json") ? files.openIndex(path) : files.addFile(path);
+  Status status = endsWith(files.path_, ".json") ? files.openIndex(files.path_)
+                                                 : files.addFile(files.path_);
+  if (!status)
+    status = files.checkStripped();
   if (status)
     return status;
   return files;
+}
+
+/// A prefix that no name begins with would be taken away from nothing.
+Status TensorFiles::checkStripped() const {
+  if (renaming_.strip.empty() || names_.empty())
+    return Status::ok();
+  for (const auto &[name, stored] : names_)
+    if (startsWith(stored.info->name, renaming_.strip))
+      return Status::ok();
+  return Status::failed(path_ + ": expected names that begin with '" +
+                        renaming_.strip + "' (--strip-prefix), got '" +
+                        names_.begin()->second.info->name + "'");
 }
 
 TensorFiles TensorFiles::of(const SafetensorsReader &file) {
@@ -167,6 +177,8 @@ Status TensorFiles::openIndex(const std::string &path) {
   }
   return Status::ok();
 }
+
+std::string TensorFiles::folder() const { return folderOf(path_); }
 
 StoredTensor TensorFiles::find(const std::string &name) const {
   auto at = names_.find(name);

@@ -36,14 +36,17 @@ struct Renaming {
 class TensorFiles {
 public:
   /// `path` is a safetensors file, or the index of several beside it, as
-  /// model.safetensors.index.json is one: {"weight_map": {name: file}}. Other
-  /// formats that people have are refused with what to do.
+  /// model.safetensors.index.json is one: {"weight_map": {name: file}}; or a
+  /// folder with such an index or with model.safetensors. Other formats that
+  /// people have are refused with what to do.
   static Result<TensorFiles> open(const std::string &path,
                                   const Renaming &renaming = {});
   /// One file, which must outlive this.
   static TensorFiles of(const SafetensorsReader &file);
 
   const std::string &path() const { return path_; }
+  /// The folder of the files, with its slash; empty for the current one.
+  std::string folder() const;
   /// By name, as the program is to see it.
   const std::map<std::string, StoredTensor> &tensors() const { return names_; }
   StoredTensor find(const std::string &name) const;
@@ -52,6 +55,7 @@ private:
   Status openIndex(const std::string &path);
   Status addFile(const std::string &path);
   Status addNames(const SafetensorsReader &file);
+  Status checkStripped() const;
 
   std::string path_;
   Renaming renaming_;

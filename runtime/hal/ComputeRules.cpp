@@ -160,6 +160,14 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t deviceBytes,
     return Status::internal(
         std::string("expected a floating-point type, got ") + dtypeName(dtype));
   }
+  bool isNarrow = dtype == FSDP_RT_F16 || dtype == FSDP_RT_BF16;
+  if (desc.c_dtype != desc.dtype && !(isNarrow && desc.c_dtype == FSDP_RT_F32))
+    return Status::internal(
+        std::string("expected a result in ") + dtypeName(dtype) +
+        (isNarrow ? " or F32, got " : ", got ") +
+        (isDtype(desc.c_dtype) ? dtypeName(static_cast<Dtype>(desc.c_dtype))
+                               : std::to_string(desc.c_dtype)));
+  auto cDtype = static_cast<Dtype>(desc.c_dtype);
   if (desc.tf32 != 0 && (desc.tf32 != 1 || dtype != FSDP_RT_F32))
     return Status::internal("expected tf32 to be 0, or 1 of F32, got " +
                             std::to_string(desc.tf32) + " of " +
@@ -194,10 +202,11 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t deviceBytes,
   a.setShape(desc.trans_a ? desc.k : desc.m, desc.trans_a ? desc.m : desc.k);
   b.setShape(desc.trans_b ? desc.n : desc.k, desc.trans_b ? desc.k : desc.n);
   c.setShape(desc.m, desc.n);
-  for (const Operand &operand : {a, b, c})
-    if (Status s = checkOperand(operand, desc.batch, dtype, deviceBytes))
+  for (const auto &[operand, type] :
+       {std::pair(a, dtype), std::pair(b, dtype), std::pair(c, cDtype)})
+    if (Status s = checkOperand(operand, desc.batch, type, deviceBytes))
       return s;
-  return checkEpilogue(desc, dtype, deviceBytes);
+  return checkEpilogue(desc, cDtype, deviceBytes);
 }
 
 bool addsMatrix(const fsdp_rt_matmul_desc &desc) {
@@ -205,11 +214,13 @@ bool addsMatrix(const fsdp_rt_matmul_desc &desc) {
 }
 
 int64_t matmulBytes(const fsdp_rt_matmul_desc &desc) {
-  int64_t elements = desc.m * desc.k + desc.k * desc.n +
-                     desc.m * desc.n * (addsMatrix(desc) ? 2 : 1);
-  int64_t bias = desc.epilogue & FSDP_RT_EPILOGUE_BIAS ? desc.n : 0;
-  return (matmulBatch(desc) * elements + bias) *
-         dtypeSize(static_cast<Dtype>(desc.dtype));
+  int64_t factors = desc.m * desc.k + desc.k * desc.n,
+          results = desc.m * desc.n * (addsMatrix(desc) ? 2 : 1),
+          bias = desc.epilogue & FSDP_RT_EPILOGUE_BIAS ? desc.n : 0;
+  return matmulBatch(desc) * factors *
+             dtypeSize(static_cast<Dtype>(desc.dtype)) +
+         (matmulBatch(desc) * results + bias) *
+             dtypeSize(static_cast<Dtype>(desc.c_dtype));
 }
 
 int64_t matmulFlops(const fsdp_rt_matmul_desc &desc) {

@@ -10,6 +10,7 @@
 
 #include "core/Status.h"
 #include "hal/Device.h"
+#include "hal/DeviceSettings.h"
 #include "hal/World.h"
 
 #include <memory>
@@ -28,11 +29,7 @@ struct DeviceKind {
   /// `features`: the manifest's entry of the target.
   Status (*checkHost)(const std::string &cpu,
                       const std::vector<std::string> &features);
-  /// Whether it has a setting (DeviceOptions) of this name.
-  bool (*hasSetting)(const std::string &name);
-  /// Refuses a setting that the device does not have, and values that it cannot
-  /// take.
-  Status (*checkSetting)(const std::string &name, const std::string &value);
+  const DeviceSettings &(*settings)();
   /// How many threads of this host one rank keeps busy at a time, if its
   /// collectives cross a link, or do not, and `ranksOnHost` ranks share the
   /// host.

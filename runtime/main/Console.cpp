@@ -87,7 +87,7 @@ void Console::evaluation(int64_t step, double loss, int64_t batches) {
     return;
   clearBar();
   std::fprintf(out_, "step: %lld eval_loss: %.4f of %lld %s\n",
-               static_cast<long long>(step), loss,
+               static_cast<long long>(step), data::withoutSignOfNan(loss),
                static_cast<long long>(batches),
                batches == 1 ? "batch" : "batches");
   isUnread_ |= std::fflush(out_) != 0 && errno == EPIPE;
@@ -113,10 +113,11 @@ Status Console::finish() {
       std::chrono::steady_clock::now() - start_;
   double rate = stepSeconds_ > 0 ? tokens_ / stepSeconds_ : 0;
   if (steps_ > 0)
-    std::fprintf(out_,
-                 "done: %lld steps in %.1f s, loss %.4f to %.4f, %s tokens/s\n",
-                 static_cast<long long>(steps_), spent.count(), firstLoss_,
-                 lastLoss_, data::groupDigits(std::llround(rate)).c_str());
+    std::fprintf(
+        out_, "done: %lld steps in %.1f s, loss %.4f to %.4f, %s tokens/s\n",
+        static_cast<long long>(steps_), spent.count(),
+        data::withoutSignOfNan(firstLoss_), data::withoutSignOfNan(lastLoss_),
+        data::groupDigits(std::llround(rate)).c_str());
   bool isFlushed = std::fflush(out_) == 0;
   isUnread_ |= !isFlushed && errno == EPIPE;
   if (!isFlushed || std::ferror(out_))

@@ -11,6 +11,7 @@
 #include "data/Safetensors.h"
 #include "main/Interrupt.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace fsdp::rt {
@@ -26,18 +27,19 @@ Evaluation::create(const Manifest &manifest, const Options &options, int rank,
   std::unique_ptr<Evaluation> evaluation(new Evaluation(
       program, static_cast<size_t>(&program - manifest.programs.data()),
       options));
-  Result<std::unique_ptr<BatchSource>> source = openBatches(
-      options.evalData, program, rank, int(manifest.worldSize()), notes);
+  Result<std::unique_ptr<BatchSource>> source =
+      openBatches(options.evalData, program, rank, int(manifest.worldSize()),
+                  notes, options.dataOptions);
   Status status = source.status();
   if (!status) {
     evaluation->source_ = std::move(*source);
-    status = evaluation->chooseSteps();
+    status = evaluation->chooseSteps(manifest.worldSize(), notes);
   }
   if (Status s = ranks.agree(status.withContext("--eval-data")))
     return s;
   if (Status s = ranks.agreeOn(
           {{"--eval-data", evaluation->source_->kind() + " of " +
-                               std::to_string(evaluation->steps_) +
+                               std::to_string(evaluation->rankBatches_) +
                                " batches"}}))
     return s;
   if (options.saveOutputs.empty())
@@ -50,22 +52,32 @@ Evaluation::create(const Manifest &manifest, const Options &options, int rank,
   return evaluation;
 }
 
-Status Evaluation::chooseSteps() {
-  std::optional<int64_t> all = source_->batches();
+Status Evaluation::chooseSteps(int64_t ranks, std::vector<std::string> &notes) {
+  std::optional<int64_t> all = source_->rankBatches();
+  int64_t steps = all ? (*all + ranks - 1) / ranks : 0;
   if (options_.evalSteps) {
     steps_ = *options_.evalSteps;
-    if (all && steps_ > *all)
+    if (all && steps_ > steps)
       return Status::failed(
-          "expected --eval-steps of at most " + std::to_string(*all) +
+          "expected --eval-steps of at most " + std::to_string(steps) +
           ", the batches that it has, got " + std::to_string(steps_));
+    rankBatches_ = steps_ * ranks;
+    if (all)
+      rankBatches_ = std::min(rankBatches_, *all);
     return Status::ok();
   }
   if (!all)
     return Status::failed("expected --eval-steps K beside data without an "
                           "end, got none");
   if (*all < 1)
-    return Status::failed("expected at least a batch for each rank, got less");
-  steps_ = *all;
+    return Status::failed("expected at least a batch, with the inputs " +
+                          toString(program_.inputs.front().shape) + ", got " +
+                          source_->rest());
+  steps_ = steps;
+  rankBatches_ = *all;
+  if (std::string rest = source_->rest(); !rest.empty())
+    notes.push_back("--eval-data: " + options_.evalData + ": " + rest +
+                    " are left out, since they fill no batch");
   return Status::ok();
 }
 
@@ -77,8 +89,9 @@ Status Evaluation::chooseSteps() {
 class Evaluation::OutputFile {
 public:
   OutputFile(const Program &program, int64_t steps, int ranks,
-             const std::string &path)
-      : program_(program), ranks_(ranks), path_(path) {
+             int64_t rankBatches, const std::string &path)
+      : program_(program), ranks_(ranks), rankBatches_(rankBatches),
+        path_(path) {
     for (const Output &output : program.outputs) {
       Shape shape = output.shape;
       shape.insert(shape.begin(), {steps, ranks});
@@ -117,7 +130,7 @@ public:
                           output.bytes()))
           return s;
         int64_t row = (step - 1) * ranks_ + root;
-        if (file_ && !failure_)
+        if (file_ && !failure_ && row < rankBatches_)
           failure_ = file_->writeAt(layout_->offsetOf(i) + row * output.bytes(),
                                     whole.data(), output.bytes());
       }
@@ -142,6 +155,7 @@ public:
 private:
   const Program &program_;
   const int ranks_;
+  const int64_t rankBatches_;
   const std::string &path_;
   std::vector<TensorSpec> specs_;
   std::optional<SafetensorsLayout> layout_;
@@ -157,11 +171,12 @@ private:
 Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
   std::optional<OutputFile> file;
   bool isFirst = rank.number() == 0;
+  const int64_t ranks = rank.manifest().worldSize();
   auto announce = [&](const Status &status) {
     return rank.ranks().announce(status.withContext("--save-outputs"));
   };
   if (savesOutputs && !options_.saveOutputs.empty()) {
-    file.emplace(program_, steps_, int(rank.manifest().worldSize()),
+    file.emplace(program_, steps_, int(ranks), rankBatches_,
                  options_.saveOutputs);
     if (Status s = announce(isFirst ? file->open() : Status::ok()))
       return s;
@@ -190,7 +205,9 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
     if (loss)
       if (Status s = rank.load(*loss, value))
         return s;
-    sum += value;
+    // Where data has ended, a rank reads its beginning.
+    if ((step - 1) * ranks + rank.number() < rankBatches_)
+      sum += value;
     if (file)
       if (Status s = file->add(rank, step))
         return s;
@@ -207,8 +224,12 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
     if (Status s = announce(isFirst ? file->commit() : Status::ok()))
       return s;
   result.batches = steps_;
-  if (loss)
-    result.loss = sum / double(steps_);
+  if (!loss)
+    return result;
+  if (Status s = rank.ranks().world().allReduce(&sum, &sum, 1, FSDP_RT_F64,
+                                                /*divisor=*/1))
+    return s;
+  result.loss = sum / double(rankBatches_);
   return result;
 }
 

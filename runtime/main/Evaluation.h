@@ -22,16 +22,19 @@ namespace fsdp::rt {
 
 /// What an evaluation found.
 struct EvaluationResult {
-  int64_t batches = 0;
-  /// The mean over batches and ranks; none where the program returns no loss.
+  int64_t batches = 0; // of each rank, the last maybe of some
+  /// The mean over the batches of all ranks; none where the program returns no
+  /// loss.
   std::optional<double> loss;
   /// A signal came; then the rest says nothing.
   bool isInterrupted = false;
 };
 
 /// Runs the manifest's eval program over the batches of --eval-data, from the
-/// first one on. It changes no state; inputs and outputs of other programs in
-/// the arena are lost. One a rank.
+/// first one on, each once: where they are no multiple of the ranks, the last
+/// ranks have none in the end, and what they run then counts for nothing. It
+/// changes no state; inputs and outputs of other programs in the arena are
+/// lost. One a rank.
 class Evaluation {
 public:
   /// Opens the data and the file of --save-outputs, if `options` ask for an
@@ -47,15 +50,16 @@ public:
   }
 
   /// Collective. With `savesOutputs` and --save-outputs, replaces that file:
-  /// each output as [batch, rank, ...].
+  /// each output as [batch, rank, ...], and zeros where a rank has no batch.
   Result<EvaluationResult> run(Rank &rank, bool savesOutputs);
 
   const data::Program &program() const { return program_; }
+  std::string kindOfData() const { return source_->kind(); }
 
 private:
   Evaluation(const data::Program &program, size_t index, const Options &options)
       : program_(program), index_(index), options_(options) {}
-  Status chooseSteps();
+  Status chooseSteps(int64_t ranks, std::vector<std::string> &notes);
 
   /// A file that is written beside the one it replaces.
   class OutputFile;
@@ -64,7 +68,7 @@ private:
   const size_t index_;
   const Options &options_;
   std::unique_ptr<data::BatchSource> source_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, rankBatches_ = 0;
 };
 
 } // namespace fsdp::rt

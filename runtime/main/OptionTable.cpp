@@ -95,14 +95,14 @@ Status setRate(Options &options, const std::string &value) {
       *number < 0)
     return Status::failed("expected a number from 0 to 3.4e38, got '" + value +
                           "'");
-  return addScalar(options, "lr", *number);
+  return addScalar(options, data::scalars::learningRate.name, *number);
 }
 
 Status setClipNorm(Options &options, const std::string &value) {
   Result<double> number = parseNumber(value);
   if (!number.isOk() || *number <= 0)
     return Status::failed("expected a number above 0, got '" + value + "'");
-  return addScalar(options, "clip_norm", *number);
+  return addScalar(options, data::scalars::clipNorm.name, *number);
 }
 
 Status setScalar(Options &options, const std::string &value) {
@@ -113,6 +113,21 @@ Status setScalar(Options &options, const std::string &value) {
   if (!number.isOk())
     return number.status();
   return addScalar(options, value.substr(0, equals), *number);
+}
+
+Status setTokenBits(Options &options, const std::string &value) {
+  if (value != "16" && value != "32")
+    return Status::failed("expected 16 or 32, got '" + value + "'");
+  options.dataOptions.tokenBits = value == "16" ? 16 : 32;
+  return Status::ok();
+}
+
+Status setDataRanks(Options &options, const std::string &value) {
+  std::optional<data::DataOptions::Ranks> ranks = data::ranksFromName(value);
+  if (!ranks)
+    return Status::failed("expected first or all, got '" + value + "'");
+  options.dataOptions.ranks = *ranks;
+  return Status::ok();
 }
 
 Status setLink(Options &options, const std::string &value) {
@@ -173,7 +188,7 @@ Status setDevice(Options &options, const std::string &value) {
 
 std::vector<OptionSpec> makeTable() {
   using O = Options;
-  return {
+  std::vector<OptionSpec> table = {
       {"-n", "N", "ranks; default: as many as the program was compiled for",
        // The mesh and the host say what is too many.
        setInteger(&O::ranks, 1, std::numeric_limits<int>::max())},
@@ -201,14 +216,25 @@ std::vector<OptionSpec> makeTable() {
        [](O &options, const std::string &value) {
          return assign(options.seed, parseSeed(value));
        }},
-      {"--resume", "DIR",
-       "go on from the newest checkpoint in DIR, or from the checkpoint DIR",
+      {"--resume", "DIR|auto",
+       "go on from the newest checkpoint in DIR, or from the checkpoint DIR; "
+       "auto: from the newest in --save's directory, or where it has none from "
+       "--params or --init. Of --data, --accumulate, --lr, --clip-norm and "
+       "--scalar, those that are not given are as when it was saved",
        setText(&O::resume)},
       {"--data", "SOURCE",
        "a safetensors file: inputs by name, [batch, rank, ...]; FILE.bin: "
-       "16-bit tokens; random:seed=K; any other file: text, whose bytes are "
-       "tokens",
+       "tokens; random:seed=K; any other file: text, whose bytes are tokens",
        setText(&O::data)},
+      {"--token-bits", "16|32",
+       "bits of a token in FILE.bin without llm.c's header; default: 16, where "
+       "that holds the program's ids",
+       setTokenBits},
+      {"--data-ranks", "first|all",
+       "of a safetensors file for another number of ranks, read the batches of "
+       "the first ranks alone, or all in turn; default: first, with a warning, "
+       "and refused where it has too few",
+       setDataRanks},
       {"--steps", "N", "train up to step N, counted from the very first one",
        setInteger(&O::steps, 1, maxSteps)},
       ofTraining({"--accumulate", "N",
@@ -229,8 +255,9 @@ std::vector<OptionSpec> makeTable() {
        "write the last evaluation's outputs to a safetensors file: by name, "
        "[batch, rank, ...]",
        setText(&O::saveOutputs)},
-      ofTraining({"--lr", "X", "learning rate", setRate}),
-      ofTraining({"--clip-norm", "X",
+      ofTraining(
+          {data::scalars::learningRate.option, "X", "learning rate", setRate}),
+      ofTraining({data::scalars::clipNorm.option, "X",
                   "scale gradients down to this norm (of programs compiled "
                   "with --clip-norm)",
                   setClipNorm}),
@@ -242,40 +269,11 @@ std::vector<OptionSpec> makeTable() {
        "which beside a GPU only draw the parameters of --init; default: cores "
        "/ ranks",
        setInteger(&O::threads, 1, maxThreads)},
-      {"--queue-threads", "auto|off|on",
-       "whether each queue of a scheduled step has a thread; default: auto, "
-       "not where every core computes and transfers only copy memory",
-       setOfDevice("queue-threads")},
-      {"--blas", "auto|openblas|onednn",
-       "library for matrix products; default: auto, onednn where it is there",
-       setOfDevice("blas")},
-      {"--graph", "auto|off|on",
-       "whether each program is one CUDA graph, and not issued call by call; "
-       "default: auto, on but under CUDA_LAUNCH_BLOCKING=1",
-       setOfDevice("graph")},
-      {"--dependent-launch", "auto|off|on",
-       "whether a kernel may begin before the one before it has ended, and "
-       "wait for it (programmatic dependent launch); default: auto, on GPUs of "
-       "sm_90 and later",
-       setOfDevice("dependent-launch")},
-      {"--algorithms", "first|fastest",
-       "which of cuBLASLt's algorithms a product has: the one that it proposes "
-       "first, or the fastest of eight, measured before the first step and "
-       "kept for later runs; default: first",
-       setOfDevice("algorithms")},
-      {"--attention", "own|cudnn|auto",
-       "whose kernels compute attention on CUDA devices: the compiler's, "
-       "cuDNN's where it takes an attention, or those that take less time; "
-       "default: own",
-       setOfDevice("attention")},
-      {"--channel", "nccl|host",
-       "what carries the bytes that ranks of CUDA devices exchange: NCCL, or "
-       "the host's memory, slowly, where ranks share a GPU; default: nccl",
-       setOfDevice("channel")},
-      {"--reduction", "exact|nccl",
-       "who adds up what ranks of CUDA devices contribute: the runtime, with "
-       "the bits of processors, or NCCL, in its own order; default: exact",
-       setOfDevice("reduction")},
+  };
+  for (const hal::DeviceSetting *setting : deviceSettings())
+    table.push_back({std::string("--") + setting->name, setting->values,
+                     setting->help, setOfDevice(setting->name)});
+  std::vector<OptionSpec> rest = {
       {"--metrics", "FILE",
        "write one line of JSON per step; with --resume, go on after the lines "
        "of the steps up to the checkpoint's; where nothing is trained, after "
@@ -317,6 +315,8 @@ std::vector<OptionSpec> makeTable() {
        setFlag(&O::describe)},
       {"--help", "", "print this and end", setFlag(&O::help)},
   };
+  table.insert(table.end(), rest.begin(), rest.end());
+  return table;
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 
 #include "main/Options.h"
 
+#include "data/CheckpointOrigin.h"
 #include "data/Names.h"
 #include "main/OptionTable.h"
 #include "registry/Registry.h"
@@ -99,6 +100,11 @@ Status checkEvaluatesOnly(const std::set<std::string> &given) {
                         ", got neither");
 }
 
+Status needsData() {
+  return Status::failed("expected --data FILE or --data random:seed=K, got "
+                        "none");
+}
+
 Status checkTogether(const Options &options,
                      const std::set<std::string> &given) {
   std::vector<std::string> starts;
@@ -106,27 +112,32 @@ Status checkTogether(const Options &options,
     starts.push_back("--params");
   if (options.seed)
     starts.push_back("--init");
-  if (!options.resume.empty())
-    starts.push_back("--resume");
-  if (starts.size() != 1)
-    return Status::failed(
-        "expected one of --params FILE, --init seed=K and --resume DIR, got " +
-        (starts.empty() ? "none" : data::listNames(starts)));
+  if (options.resumesIfAny()) {
+    if (starts.size() != 1 || options.save.empty())
+      return Status::failed(
+          "--resume auto: expected --save DIR, to go on from its newest "
+          "checkpoint, and --params FILE or --init seed=K, to begin with where "
+          "it has none, got " +
+          std::string(options.save.empty() ? "no --save"
+                      : starts.size() == 0 ? "none of the two"
+                                           : "both"));
+  } else {
+    if (!options.resume.empty())
+      starts.push_back("--resume");
+    if (starts.size() != 1)
+      return Status::failed(
+          "expected one of --params FILE, --init seed=K and "
+          "--resume DIR, got " +
+          (starts.empty() ? "none" : data::listNames(starts)));
+  }
   if (options.evaluatesOnly()) {
     if (Status s = checkEvaluatesOnly(given))
       return s;
-  } else if (options.data.empty()) {
-    return Status::failed("expected --data FILE or --data random:seed=K, got "
-                          "none");
+  } else if (options.resume.empty() && options.data.empty()) {
+    return needsData();
   } else if (!options.steps) {
     return Status::failed("expected --steps N, got none");
   }
-  if (options.steps &&
-      *options.steps > std::numeric_limits<int64_t>::max() / options.accumulate)
-    return Status::failed(
-        "expected --steps N and --accumulate M with N * M below 2^63, got " +
-        std::to_string(*options.steps) + " and " +
-        std::to_string(options.accumulate));
   bool saves = !options.save.empty();
   if (Status s = needs(options.castParams, "--cast-params",
                        !options.params.empty(), "--params FILE"))
@@ -162,17 +173,21 @@ Status checkTogether(const Options &options,
   return Status::ok();
 }
 
-/// Whether `name` is a scalar that says which micro-batches a step has.
+} // namespace
+
+bool Options::hasScalar(const std::string &name) const {
+  return std::any_of(scalars.begin(), scalars.end(),
+                     [&](const auto &given) { return given.first == name; });
+}
+
 bool isSetByRuntime(const data::Manifest &manifest, const std::string &name) {
-  using data::Manifest;
-  return (name == Manifest::accumulated || name == Manifest::weight) &&
+  const data::scalars::Traits *known = data::scalars::find(name);
+  return known && known->setter != data::scalars::Setter::User &&
          std::any_of(manifest.programs.begin(), manifest.programs.end(),
                      [&](const data::Program &program) {
                        return program.findScalar(name) != nullptr;
                      });
 }
-
-} // namespace
 
 Result<Options> parseOptions(const std::vector<std::string> &arguments) {
   Options options;
@@ -209,7 +224,7 @@ static Status checkBesideDevice(const Options &options,
 Status checkOptions(const Options &options, const data::Manifest &manifest,
                     const hal::DeviceKind &device) {
   for (const auto &[name, value] : options.deviceSettings)
-    if (Status s = device.checkSetting(name, value))
+    if (Status s = device.settings().check(name, value))
       return s.withContext("--" + name);
   if (Status s = checkBesideDevice(options, device))
     return s;
@@ -228,20 +243,19 @@ Status checkOptions(const Options &options, const data::Manifest &manifest,
     return Status::failed("--eval-data: expected a program that evaluates, got "
                           "one that only trains: export the model with "
                           "fsdp-export --eval and compile it again");
-  if (options.accumulate > 1 &&
-      !manifest.findKind(data::Program::Kind::Accumulate))
-    return Status::failed("--accumulate: expected a program that accumulates "
-                          "gradients, got one that does not: compile it with "
-                          "--accumulate-in shard or whole");
   for (const auto &[name, value] : options.scalars) {
+    const data::scalars::Traits *known = data::scalars::find(name);
     if (isSetByRuntime(manifest, name))
       return Status::failed("--scalar " + name +
                             ": expected a scalar that users set, got one that "
-                            "follows from --accumulate");
+                            "follows from " +
+                            known->option);
     const data::Scalar *scalar = manifest.train().findScalar(name);
-    if (!scalar && name == "clip_norm")
-      return Status::failed("--clip-norm: expected a program compiled with "
-                            "--clip-norm, got one without");
+    if (!scalar && known && known->purpose &&
+        known->setter == data::scalars::Setter::User)
+      return Status::failed(known->option +
+                            std::string(": expected a program compiled with ") +
+                            known->option + ", got one without");
     if (!scalar) {
       std::vector<std::string> names;
       for (const data::Scalar &other : manifest.train().scalars)
@@ -254,15 +268,28 @@ Status checkOptions(const Options &options, const data::Manifest &manifest,
       return Status::failed("scalar '" + name + "': expected a whole number " +
                             "that " + dtypeName(scalar->dtype) + " holds");
   }
+  return options.resume.empty() ? checkComplete(options, manifest)
+                                : Status::ok();
+}
+
+Status checkComplete(const Options &options, const data::Manifest &manifest) {
+  if (options.evaluatesOnly())
+    return Status::ok();
+  if (options.data.empty())
+    return needsData();
+  const int64_t microBatches = options.microBatches();
+  if (*options.steps > std::numeric_limits<int64_t>::max() / microBatches)
+    return Status::failed(
+        "expected --steps N and --accumulate M with N * M below 2^63, got " +
+        std::to_string(*options.steps) + " and " +
+        std::to_string(microBatches));
+  if (microBatches > 1 && !manifest.microBatch())
+    return Status::failed("--accumulate: expected a program that accumulates "
+                          "gradients, got one that does not: compile it with "
+                          "--accumulate-in shard or whole");
   for (const data::Scalar &scalar : manifest.train().scalars) {
-    bool isGiven = std::any_of(
-        options.scalars.begin(), options.scalars.end(),
-        [&](const auto &given) { return given.first == scalar.name; });
-    if (!scalar.init && !isGiven && !options.evaluatesOnly())
-      return Status::failed("expected " +
-                            (scalar.name == "lr"
-                                 ? std::string("--lr X")
-                                 : "--scalar " + scalar.name + "=X") +
+    if (!scalar.init && !options.hasScalar(scalar.name))
+      return Status::failed("expected " + data::optionOf(scalar.name, "X") +
                             ", which has no default in this program");
   }
   return Status::ok();
@@ -272,7 +299,7 @@ std::string helpText(const std::string &program) {
   constexpr size_t column = 30, width = 80;
   std::string text =
       "usage: " + program +
-      " [-n N] --params FILE | --init seed=K | --resume DIR\n"
+      " [-n N] --params FILE | --init seed=K | --resume DIR|auto\n"
       "       --data SOURCE --steps N | --eval-data SOURCE [options]\n\n"
       "Trains the model that this program was compiled from; without --data "
       "and\n--steps, evaluates it.\n\n";

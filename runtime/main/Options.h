@@ -11,6 +11,7 @@
 
 #include "control/Backend.h"
 #include "core/Status.h"
+#include "data/Batches.h"
 #include "data/Manifest.h"
 #include "data/TensorFiles.h"
 #include "hal/DeviceKind.h"
@@ -29,12 +30,13 @@ struct Options {
   std::string backend, device;  // empty: whatever fits
   std::string params;           // empty: not given, here and below
   std::optional<uint64_t> seed; // --init
-  std::string resume;
+  std::string resume;           // "auto": --save's, where it has a checkpoint
   bool castParams = false;
   data::Renaming renaming; // --strip-prefix, --add-prefix
   std::string data;
+  data::DataOptions dataOptions; // --token-bits, --data-ranks
   std::optional<int64_t> steps;
-  int64_t accumulate = 1; // micro-batches of a step
+  std::optional<int64_t> accumulate;
   std::string evalData, saveOutputs;
   std::optional<int64_t> evalEvery, evalSteps;
   /// --lr, --clip-norm and --scalar, by the scalar's name.
@@ -51,6 +53,13 @@ struct Options {
   std::optional<LinkModel> link;
   int64_t watchdogSeconds = 600; // 0: none
 
+  /// Whether a value is given for the scalar of this name.
+  bool hasScalar(const std::string &name) const;
+  /// Of a step.
+  int64_t microBatches() const { return accumulate.value_or(1); }
+  bool resumesIfAny() const { return resume == resumeIfAny; }
+  static constexpr const char *resumeIfAny = "auto";
+
   /// No training step is asked for, but an evaluation of the initial state.
   bool evaluatesOnly() const {
     return !evalData.empty() && data.empty() && !steps;
@@ -63,9 +72,16 @@ struct Options {
 Result<Options> parseOptions(const std::vector<std::string> &arguments);
 
 /// What the options ask of this program, ranks and scalars, and of the device
-/// that is to run it.
+/// that is to run it. Of a run that resumes, what a checkpoint may say is not
+/// looked at: that is up to checkComplete, once it has.
 Status checkOptions(const Options &options, const data::Manifest &manifest,
                     const hal::DeviceKind &device);
+
+/// That whatever a step needs is given, and fits the program.
+Status checkComplete(const Options &options, const data::Manifest &manifest);
+
+/// Whether `name` is a scalar that says which micro-batches a step has.
+bool isSetByRuntime(const data::Manifest &manifest, const std::string &name);
 
 /// The text of --help.
 std::string helpText(const std::string &program);

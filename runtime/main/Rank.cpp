@@ -113,13 +113,12 @@ Status Rank::run(size_t program) {
       return s;
   }
   hal::Executable &code = *programs_[program];
-  if (running.kind == Program::Kind::Eval)
+  if (!running.traits().hasBackward)
     return executor_->run(code);
-  const Scalar *accumulated = running.findScalar(Manifest::accumulated);
+  const Scalar *accumulated = running.findScalar(scalars::accumulated.name);
   bool isFirst = !accumulated ||
                  scalars_[program][accumulated - running.scalars.data()] == 0;
-  return executor_->step(code, isFirst,
-                         running.kind != Program::Kind::Accumulate);
+  return executor_->step(code, isFirst, running.traits().updates);
 }
 
 Status Rank::load(const Output &output, double &number) {

@@ -93,8 +93,10 @@ Status RankTeam::serve(World &host, const fsdp_rt_artifact &artifact,
   if (!world.isOk())
     return world.status();
   Consensus ranks(**world);
-  if (Status s = ranks.agreeOn(
-          {programSetting(manifest), {"device", options.device.device->name}}))
+  std::vector<Setting> settings =
+      agreedSettings(*options.device.device, options.settings);
+  settings.insert(settings.begin(), programSetting(manifest));
+  if (Status s = ranks.agreeOn(settings))
     return s;
   Result<std::unique_ptr<Rank>> rank =
       Rank::create(host, ranks, artifact, manifest, options);

@@ -25,9 +25,9 @@ int64_t traceCapacity(const Options &options) {
   return options.trace.empty() ? 0 : 1 << 18;
 }
 
-Reports::Reports(const TrainingRun &run, int rank)
-    : run_(run), options_(run.options),
-      work_(stepWork(run.manifest, run.options.accumulate)), rank_(rank) {}
+Reports::Reports(const TrainingRun &run, const Options &options, int rank)
+    : run_(run), options_(options),
+      work_(stepWork(run.manifest, options.microBatches())), rank_(rank) {}
 
 std::string describeMemory(const hal::DeviceFacts &facts) {
   std::string text;
@@ -152,7 +152,7 @@ void Reports::step(int64_t step, double loss, double gradNorm, double seconds,
   metrics.stepMs = seconds * 1e3;
   metrics.tokensPerSecond =
       seconds > 0
-          ? double(tokensPerStep(manifest) * options_.accumulate) / seconds
+          ? double(tokensPerStep(manifest) * options_.microBatches()) / seconds
           : 0;
   metrics.exposedCommMs = double(times.communication + times.waiting) / 1e6;
   metrics.memBytes =
@@ -188,7 +188,7 @@ Status Reports::writeRecords(const Executor &executor) const {
           " calls of each rank were kept, " +
           std::to_string(recorder.droppedEvents()) + " came later"});
   return writeTrace(traceFile(),
-                    traceHeader(run_.manifest, rank_, options_.accumulate),
+                    traceHeader(run_.manifest, rank_, options_.microBatches()),
                     recorder)
       .withContext("--trace");
 }

@@ -43,7 +43,9 @@ std::string findUnreserved(const hal::DeviceFacts &facts, int64_t arenaBytes,
 /// ranks do nothing.
 class Reports {
 public:
-  Reports(const TrainingRun &run, int rank);
+  /// `options` are the run's, with what a checkpoint says beside them, and must
+  /// outlive this.
+  Reports(const TrainingRun &run, const Options &options, int rank);
 
   /// Refuses files that cannot be written. What they hold stays.
   Status open();

@@ -14,6 +14,7 @@
 #include "data/File.h"
 #include "data/Names.h"
 #include "main/Main.h"
+#include "main/RunStart.h"
 #include "registry/Registry.h"
 
 #include <algorithm>
@@ -27,15 +28,15 @@ using OnFailure = RankTeam::OnFailure;
 
 namespace {
 
+/// Which ranks this process is, and how they talk.
 struct Ranks {
-  std::unique_ptr<Backend> backend;
+  const BackendKind *kind = nullptr;
+  BackendRequest request;
   int first = 0, count = 1, threads = 1;
 };
 
-Result<Ranks> createRanks(const Manifest &manifest,
-                          const fsdp_session_options &options,
-                          const hal::DeviceKind &device,
-                          const std::map<std::string, std::string> &settings) {
+Result<Ranks> chooseRanks(const Manifest &manifest,
+                          const fsdp_session_options &options) {
   auto world = static_cast<int>(manifest.worldSize());
   if (options.ranks != 0 && options.ranks != world)
     return Status::failed("expected " + std::to_string(world) +
@@ -53,18 +54,17 @@ Result<Ranks> createRanks(const Manifest &manifest,
         launch->variables +
         "), got none: \"mpi\" or \"tcp\", or \"local\" where each is to be all "
         "ranks");
-  const BackendKind *kind = &defaultBackend(/*isRankPerProcess=*/false);
+  Ranks ranks;
+  ranks.kind = &defaultBackend(/*isRankPerProcess=*/false);
   if (options.backend) {
     Result<const BackendKind *> found = findBackend(options.backend);
     if (!found.isOk())
       return found.status().withContext("backend");
-    kind = *found;
+    ranks.kind = *found;
   }
-  BackendRequest request;
-  Ranks ranks;
   ranks.count = world;
   int ranksOnHost = world;
-  if (kind->isRankPerProcess) {
+  if (ranks.kind->isRankPerProcess) {
     if (!launch.isOk())
       return launch.status();
     if (launch->size != world)
@@ -72,7 +72,7 @@ Result<Ranks> createRanks(const Manifest &manifest,
                             " processes, the size of the mesh that the program "
                             "was compiled for, got " +
                             std::to_string(launch->size));
-    request.launch = *launch;
+    ranks.request.launch = *launch;
     ranks.first = launch->rank;
     ranks.count = 1;
     ranksOnHost = launch->localSize;
@@ -82,35 +82,20 @@ Result<Ranks> createRanks(const Manifest &manifest,
   if (!threads.isOk())
     return threads.status();
   ranks.threads = *threads;
-  hal::DeviceOptions wanted;
-  wanted.threads = ranks.threads;
-  wanted.settings = settings;
-  Result<std::unique_ptr<Backend>> backend =
-      createBackend(*kind, manifest, device, std::move(wanted), request);
-  if (!backend.isOk())
-    return backend.status();
-  ranks.backend = std::move(*backend);
   return ranks;
 }
 
-/// The settings of the device that a session's options name.
-Result<std::map<std::string, std::string>>
-readSettings(const hal::DeviceKind &device,
-             const fsdp_session_options &options) {
-  std::map<std::string, std::string> settings;
-  for (auto [name, value] : {std::pair{"blas", options.blas},
-                             {"graph", options.graph},
-                             {"reduction", options.reduction},
-                             {"channel", options.channel}})
-    if (value)
-      settings[name] = value;
-  for (const auto &[name, value] : settings)
-    if (Status s = device.checkSetting(name, value))
-      return s.withContext(name);
-  return settings;
-}
-
 } // namespace
+
+struct Session::Pending {
+  const fsdp_rt_artifact &artifact;
+  Ranks ranks;
+  RankOptions options;
+  std::vector<RankScalar> scalars;
+};
+
+Session::Session() = default;
+Session::~Session() = default;
 
 Result<std::unique_ptr<Session>>
 Session::create(const fsdp_rt_artifact *artifact,
@@ -126,18 +111,10 @@ Session::create(const fsdp_rt_artifact *artifact,
   if (Status s = checkHost(*device, *manifest))
     return s;
   session->manifest_ = std::move(*manifest);
-  Result<std::map<std::string, std::string>> settings =
-      readSettings(*device->device, options);
-  if (!settings.isOk())
-    return settings.status();
-  Result<Ranks> ranks =
-      createRanks(session->manifest_, options, *device->device, *settings);
+  session->scalars_ = scalarsOf({}, session->manifest_);
+  Result<Ranks> ranks = chooseRanks(session->manifest_, options);
   if (!ranks.isOk())
     return ranks.status();
-  RankOptions wanted;
-  wanted.device = *device;
-  wanted.threads = ranks->threads;
-  wanted.settings = *settings;
   session->firstRank_ = ranks->first;
   session->rankCount_ = ranks->count;
   for (const Program &program : session->manifest_.programs) {
@@ -147,17 +124,61 @@ Session::create(const fsdp_rt_artifact *artifact,
     for (const Scalar &scalar : program.scalars)
       hasScalar.push_back(bool(scalar.init));
   }
-  Result<std::unique_ptr<RankTeam>> team =
-      RankTeam::start(std::move(ranks->backend), ranks->count, *artifact,
-                      session->manifest_, wanted);
+  RankOptions wanted;
+  wanted.device = *device;
+  wanted.threads = ranks->threads;
+  session->pending_.reset(
+      new Pending{*artifact, std::move(*ranks), std::move(wanted), {}});
+  return session;
+}
+
+Status Session::setOption(const std::string &name, const std::string &value) {
+  if (!pending_)
+    return Status::failed("expected '" + name +
+                          "' before the first initial state, got it after");
+  RankOptions &options = pending_->options;
+  if (Status s = options.device.device->settings().check(name, value))
+    return s.withContext(name);
+  options.settings[name] = value;
+  return Status::ok();
+}
+
+/// Starts the ranks, unless they have started. What failed fails for good: a
+/// process joins a job once.
+Status Session::start() {
+  if (!pending_)
+    return started_;
+  started_ = startRanks();
+  std::unique_ptr<Pending> pending = std::move(pending_);
+  for (const RankScalar &scalar : pending->scalars)
+    if (started_.isOk())
+      started_ = setOnRanks(scalar);
+  return started_;
+}
+
+Status Session::startRanks() {
+  const Ranks &ranks = pending_->ranks;
+  const RankOptions &options = pending_->options;
+  hal::DeviceOptions wanted;
+  wanted.threads = ranks.threads;
+  wanted.settings = options.settings;
+  Result<std::unique_ptr<Backend>> backend =
+      createBackend(*ranks.kind, manifest_, *options.device.device,
+                    std::move(wanted), ranks.request);
+  if (!backend.isOk())
+    return backend.status();
+  Result<std::unique_ptr<RankTeam>> team = RankTeam::start(
+      std::move(*backend), ranks.count, pending_->artifact, manifest_, options);
   if (!team.isOk())
     return team.status();
-  session->team_ = std::move(*team);
-  return session;
+  team_ = std::move(*team);
+  return Status::ok();
 }
 
 /// Processes that began from different states would train on without a word.
 Status Session::agreeOnStart(const Status &mine, const std::string &start) {
+  if (Status s = this->start())
+    return s;
   return team_->call(OnFailure::Continue, [&](Rank &rank) -> Status {
     if (Status s = rank.ranks().agree(mine))
       return s;
@@ -179,8 +200,7 @@ Status Session::checkAccumulated(const std::string &what) const {
   if (accumulated_ == 0)
     return Status::ok();
   return Status::failed(
-      "expected program '" +
-      manifest_.findKind(Program::Kind::TrainAccumulated)->name + "' before " +
+      "expected program '" + manifest_.lastMicroBatch()->name + "' before " +
       what + ", got " + std::to_string(accumulated_) +
       (accumulated_ == 1 ? " micro-batch" : " micro-batches") +
       " accumulated and no update");
@@ -223,9 +243,25 @@ Result<int64_t> Session::resume(const std::string &directory) {
         return rank.resume(*found, notes);
       }))
     return s;
+  if (Status s = takeScalars(found->origin))
+    return s;
   beginFrom(found->step);
   checkpoints_.push_back(found->path);
   return found->step;
+}
+
+/// Those of the program that trains and that the caller has not set.
+Status Session::takeScalars(const CheckpointOrigin &origin) {
+  for (const auto &[name, value] : origin.scalars) {
+    const Scalar *scalar = manifest_.train().findScalar(name);
+    if (!scalar || givenScalars_.count(name) ||
+        isSetByRuntime(manifest_, name) ||
+        !isRepresentable(scalar->dtype, value))
+      continue;
+    if (Status s = putScalar(name, value))
+      return s;
+  }
+  return Status::ok();
 }
 
 Result<size_t> Session::findProgram(const std::string &name) const {
@@ -290,8 +326,29 @@ Status Session::setInput(const std::string &programName, int rank,
   return Status::ok();
 }
 
-/// In every program that has it.
 Status Session::setScalar(const std::string &name, double value) {
+  if (Status s = putScalar(name, value))
+    return s;
+  givenScalars_.insert(name);
+  return Status::ok();
+}
+
+/// In every program that has it.
+/// On those of this process; before they start, for when they do.
+Status Session::setOnRanks(const RankScalar &scalar) {
+  if (pending_) {
+    pending_->scalars.push_back(scalar);
+    return Status::ok();
+  }
+  if (started_)
+    return started_;
+  return team_->call(OnFailure::Continue, [&](Rank &rank) {
+    rank.setScalar(scalar.program, scalar.name, scalar.value);
+    return Status::ok();
+  });
+}
+
+Status Session::putScalar(const std::string &name, double value) {
   bool isKnown = false;
   for (size_t p = 0; p < manifest_.programs.size(); ++p) {
     const Program &program = manifest_.programs[p];
@@ -303,10 +360,11 @@ Status Session::setScalar(const std::string &name, double value) {
       return Status::failed("scalar '" + name + "': expected a number that " +
                             dtypeName(scalar->dtype) + " holds, got " +
                             std::to_string(value));
-    if (name == Manifest::accumulated)
+    if (const scalars::Traits *known = scalars::find(name);
+        known && known->setter == scalars::Setter::Runtime)
       return Status::failed("expected a scalar that callers set, got '" + name +
-                            "', the number of micro-batches that ran");
-    if (name == Manifest::weight) {
+                            "', " + known->meaning);
+    if (name == scalars::accumulationWeight.name) {
       if (!(value > 0 && std::isfinite(value)))
         return Status::failed("scalar '" + name +
                               "': expected a positive, finite number, got " +
@@ -315,15 +373,14 @@ Status Session::setScalar(const std::string &name, double value) {
       continue;
     }
     hasScalar_[p][scalar - program.scalars.data()] = true;
-    if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
-          rank.setScalar(p, name, value);
-          return Status::ok();
-        }))
+    if (Status s = setOnRanks({p, name, value}))
       return s;
   }
   if (!isKnown)
     return Status::failed("expected a scalar of the program, got '" + name +
                           "'");
+  if (!isSetByRuntime(manifest_, name) && manifest_.train().findScalar(name))
+    scalars_[name] = value;
   return Status::ok();
 }
 
@@ -366,11 +423,8 @@ Status Session::run(const std::string &name) {
   if (Status s = checkReady(*found))
     return s;
   const Program &program = manifest_.programs[*found];
-  using Kind = Program::Kind;
-  bool isMicroBatch = program.kind == Kind::Accumulate;
-  bool isTrain =
-      program.kind == Kind::Train || program.kind == Kind::TrainAccumulated;
-  if (program.kind == Kind::Train)
+  const ProgramTraits &traits = program.traits();
+  if (traits.updates && !traits.accumulates)
     if (Status s = checkAccumulated("a step of its own"))
       return s;
   double weight = weight_.value_or(double(accumulated_ + 1));
@@ -380,28 +434,27 @@ Status Session::run(const std::string &name) {
   Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
     if (Status s = copy(rank))
       return s;
-    if (isMicroBatch || program.kind == Kind::TrainAccumulated)
-      rank.setScalar(*found, Manifest::accumulated, double(accumulated_));
-    if (program.kind == Kind::TrainAccumulated)
-      rank.setScalar(*found, Manifest::weight, weight);
+    rank.setScalar(*found, scalars::accumulated.name, double(accumulated_));
+    rank.setScalar(*found, scalars::accumulationWeight.name, weight);
     if (Status s = rank.run(*found))
       return s;
     if (rank.number() != firstRank_)
       return Status::ok();
-    if (isTrain || isMicroBatch)
+    if (traits.hasBackward)
       if (Status s = rank.load(*program.findOutput("loss"), loss))
         return s;
-    return isTrain ? rank.load(*program.findOutput("grad_norm"), gradNorm_)
-                   : Status::ok();
+    return traits.updates
+               ? rank.load(*program.findOutput("grad_norm"), gradNorm_)
+               : Status::ok();
   });
   if (status)
     return status;
   lastRun_ = *found;
-  if (isMicroBatch) {
+  if (traits.isWithinStep()) {
     ++accumulated_;
     accumulatedLoss_ += loss;
   }
-  if (!isTrain)
+  if (!traits.updates)
     return Status::ok();
   hasResults_ = true;
   loss_ = (accumulatedLoss_ + loss) / double(accumulated_ + 1);
@@ -411,7 +464,7 @@ Status Session::run(const std::string &name) {
 
 Status Session::step(double lr) {
   if (!std::isnan(lr))
-    if (Status s = setScalar("lr", lr))
+    if (Status s = setScalar(scalars::learningRate.name, lr))
       return s;
   return run("");
 }
@@ -528,7 +581,10 @@ Status Session::save(const std::string &directory) {
       if (!made.isOk())
         return made.status();
       writer = std::move(*made);
+      const hal::DeviceFacts facts = rank.executor().device().facts();
+      writer->setDevice({facts.name, facts.choices});
     }
+    writer->setScalars(scalars_);
     return writer->save(steps_, rank.memory());
   });
   if (status) {

@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,15 @@ public:
   static Result<std::unique_ptr<Session>>
   create(const fsdp_rt_artifact *program, const fsdp_session_options &options);
 
+  ~Session();
+
   const data::Manifest &manifest() const { return manifest_; }
   int firstRank() const { return firstRank_; }
   int rankCount() const { return rankCount_; }
 
+  /// A setting of the device (hal/DeviceSettings.h), before the ranks start.
+  Status setOption(const std::string &name, const std::string &value);
+  /// The first of these starts the ranks.
   Status initializeFromSeed(uint64_t seed);
   Status initializeFromFile(const std::string &path, bool cast);
   Result<int64_t> resume(const std::string &directory);
@@ -56,7 +62,12 @@ public:
   Status save(const std::string &directory);
 
 private:
-  Session() = default;
+  /// What the ranks are started from.
+  struct Pending;
+
+  Session();
+  Status start();
+  Status startRanks();
   /// That all ranks begin from the same; `mine` is what was wrong with that
   /// of this process.
   Status agreeOnStart(const Status &mine, const std::string &start);
@@ -66,6 +77,15 @@ private:
   Result<NamedTensor> findSized(const std::string &name, size_t bytes) const;
   RankTeam::Call copyInputs(size_t program) const;
   void beginFrom(int64_t step);
+  Status takeScalars(const data::CheckpointOrigin &origin);
+  /// Of the manifest's program of this number.
+  struct RankScalar {
+    size_t program;
+    std::string name;
+    double value;
+  };
+  Status setOnRanks(const RankScalar &scalar);
+  Status putScalar(const std::string &name, double value);
   Status checkAccumulated(const std::string &what) const;
 
   /// A rank's input, kept outside the arena: a step may write over the inputs.
@@ -79,7 +99,10 @@ private:
   /// By program and rank of this process.
   std::vector<std::vector<std::vector<StoredInput>>> inputs_;
   std::vector<std::vector<bool>> hasScalar_; // by program
-  std::optional<size_t> lastRun_;            // whose outputs are in the arena
+  /// Those that the caller set, and what of them and the defaults is saved.
+  std::set<std::string> givenScalars_;
+  std::map<std::string, double> scalars_;
+  std::optional<size_t> lastRun_; // whose outputs are in the arena
   bool hasState_ = false;
   int64_t steps_ = 0; // since the very first one
   /// Micro-batches since the last step, the sum of their losses, and what the
@@ -93,7 +116,9 @@ private:
   /// By directory, for each rank of this process: they keep other runs out.
   std::map<std::string, std::vector<std::optional<data::CheckpointWriter>>>
       writers_;
-  std::unique_ptr<RankTeam> team_; // last: ends before what it uses
+  std::unique_ptr<Pending> pending_; // null once ranks were started
+  Status started_;                   // how that ended
+  std::unique_ptr<RankTeam> team_;   // last: ends before what it uses
 };
 
 } // namespace fsdp::rt

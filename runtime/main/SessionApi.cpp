@@ -110,6 +110,17 @@ const char *fsdp_last_error(const fsdp_session *session) {
   return session ? session->lastError.c_str() : lastCreateError.c_str();
 }
 
+fsdp_code fsdp_set_option(fsdp_session *session, const char *name,
+                          const char *value) {
+  return withSession(session, [&](Session &it) -> Status {
+    if (!name)
+      return missing("name");
+    if (!value)
+      return missing("value");
+    return it.setOption(name, value);
+  });
+}
+
 fsdp_code fsdp_describe(fsdp_session *session, const char **json) {
   return withSession(session, [&](Session &it) -> Status {
     if (!json)

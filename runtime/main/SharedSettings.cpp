@@ -7,6 +7,7 @@
 
 #include "main/SharedSettings.h"
 
+#include "data/CheckpointOrigin.h"
 #include "data/Numbers.h"
 
 namespace fsdp::rt {
@@ -22,18 +23,24 @@ std::string givenOrNone(const std::string &path, const char *what) {
 }
 
 std::string startOf(const Options &options) {
+  std::string ifAny = options.resumesIfAny() ? "--resume auto, or " : "";
   if (options.seed)
-    return "--init seed=" + std::to_string(*options.seed);
-  return options.resume.empty() ? "--params" : "--resume";
-}
-
-std::string optionOf(const std::string &scalar) {
-  if (scalar == "lr")
-    return "--lr";
-  return scalar == "clip_norm" ? "--clip-norm" : "--scalar " + scalar;
+    return ifAny + "--init seed=" + std::to_string(*options.seed);
+  return ifAny + (options.params.empty() ? "--resume" : "--params");
 }
 
 } // namespace
+
+std::vector<Setting>
+agreedSettings(const hal::DeviceKind &device,
+               const std::map<std::string, std::string> &given) {
+  std::vector<Setting> settings = {{"--device", device.name}};
+  for (const hal::DeviceSetting &setting : device.settings().all)
+    if (setting.mustAgree)
+      settings.push_back(
+          {std::string("--") + setting.name, setting.valueIn(given)});
+  return settings;
+}
 
 Setting programSetting(const data::Manifest &manifest) {
   std::string text = "fingerprint " + manifest.fingerprint;
@@ -49,7 +56,9 @@ std::vector<Setting> sharedSettings(const Options &options,
   std::vector<Setting> settings = {
       programSetting(manifest),
       {"--steps", numberOrNone(options.steps)},
-      {"--accumulate", std::to_string(options.accumulate)},
+      {"--accumulate", std::to_string(options.microBatches())},
+      {"--token-bits", std::to_string(options.dataOptions.tokenBits)},
+      {"--data-ranks", data::nameOf(options.dataOptions.ranks)},
       {"initial state", startOf(options)},
       {"--save", givenOrNone(options.save, "a directory")},
       {"--save-every", numberOrNone(options.saveEvery)},
@@ -65,7 +74,8 @@ std::vector<Setting> sharedSettings(const Options &options,
     for (const auto &[name, given] : options.scalars)
       if (name == scalar.name)
         value = given;
-    settings.push_back({optionOf(scalar.name), data::formatNumber(value)});
+    settings.push_back(
+        {data::optionOf(scalar.name), data::formatNumber(value)});
   }
   return settings;
 }

@@ -19,16 +19,10 @@
 //   paths           one file may be called otherwise on another host; that the
 //                   contents fit the program is checked on every rank
 //   --threads       hosts have different cores
-//   --blas          hosts have different libraries; sums of a rank's own batch
-//   --queue-threads the ranks agree on it when they start
-//   --channel       the devices compare it, as they do --attention and
-//                   --reduction
-//   --graph         how a rank gives its device the same work
-//   --dependent-launch   likewise
-//   --algorithms    those of rank 0 are all ranks'
 //   --cast-params   without it a file of another type is refused, not read
 //                   otherwise
-//   --device        compared where it is known what runs the program
+//   --device        compared where it is known what runs the program; of its
+//                   settings those that must agree (hal/DeviceSettings.h)
 //   -n, --backend   checked against the mesh and the launcher on every rank
 //   --metrics, --profile, --log-every, --quiet   rank 0's alone count
 //
@@ -39,11 +33,19 @@
 
 #include "control/Consensus.h"
 #include "data/Manifest.h"
+#include "hal/DeviceKind.h"
 #include "main/Options.h"
 
+#include <map>
+#include <string>
 #include <vector>
 
 namespace fsdp::rt {
+
+/// What runs a program, with its settings that must agree.
+std::vector<Setting>
+agreedSettings(const hal::DeviceKind &device,
+               const std::map<std::string, std::string> &given);
 
 /// Which program a rank runs.
 Setting programSetting(const data::Manifest &manifest);

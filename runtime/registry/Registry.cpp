@@ -27,17 +27,12 @@ const BackendKind *const backends[] = {
 #include "registry/Registry.def"
 };
 
-/// "a", "a or b", "a, b or c".
 template <typename Kinds>
 std::string listNames(const Kinds &kinds) {
-  std::string text;
-  size_t left = std::size(kinds);
-  for (const auto *kind : kinds) {
-    --left;
-    text += kind->name;
-    text += left > 1 ? ", " : left == 1 ? " or " : "";
-  }
-  return text;
+  std::vector<std::string> names;
+  for (const auto *kind : kinds)
+    names.push_back(kind->name);
+  return listWords(names, "or");
 }
 
 template <typename Kinds>
@@ -62,13 +57,24 @@ Status checkSetting(const std::string &name, const std::string &value) {
   // Who has it knows what is wrong with the value.
   const hal::DeviceKind *refuses = devices[0];
   for (const hal::DeviceKind *device : devices) {
-    if (!device->hasSetting(name))
+    if (!device->settings().find(name))
       continue;
     refuses = device;
-    if (device->checkSetting(name, value).isOk())
+    if (device->settings().check(name, value).isOk())
       break;
   }
-  return refuses->checkSetting(name, value);
+  return refuses->settings().check(name, value);
+}
+
+std::vector<const hal::DeviceSetting *> deviceSettings() {
+  std::vector<const hal::DeviceSetting *> all;
+  for (const hal::DeviceKind *device : devices)
+    for (const hal::DeviceSetting &setting : device->settings().all)
+      if (std::none_of(all.begin(), all.end(), [&](auto *other) {
+            return std::string(other->name) == setting.name;
+          }))
+        all.push_back(&setting);
+  return all;
 }
 
 Result<DeviceChoice> findDevice(const std::string &name,

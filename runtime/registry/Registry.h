@@ -33,6 +33,9 @@ Result<DeviceChoice> findDevice(const std::string &name,
 /// order.
 std::vector<DeviceChoice> devicesFor(const std::vector<std::string> &targets);
 
+/// Of all devices, in the registry's order; of one name the first.
+std::vector<const hal::DeviceSetting *> deviceSettings();
+
 /// Refuses a setting that no device has, or a value that none of those which
 /// have it can take.
 Status checkSetting(const std::string &name, const std::string &value);

@@ -79,6 +79,7 @@ Json productsOf(const std::vector<SiteTotals> &sites) {
                         {"accumulate", desc.accumulate != 0},
                         {"epilogue", desc.epilogue},
                         {"dtype", dtypeName(Dtype(desc.dtype))},
+                        {"c_dtype", dtypeName(Dtype(desc.c_dtype))},
                         {"calls", site.calls},
                         {"ns", site.nanoseconds},
                         {"best_ns", site.best}});
@@ -329,9 +330,8 @@ TraceHeader traceHeader(const data::Manifest &manifest, int rank,
     header.programs = {manifest.train().name};
     return header;
   }
-  using Kind = data::Program::Kind;
-  for (Kind kind : {Kind::Accumulate, Kind::TrainAccumulated})
-    header.programs.push_back(manifest.findKind(kind)->name);
+  header.programs = {manifest.microBatch()->name,
+                     manifest.lastMicroBatch()->name};
   return header;
 }
 

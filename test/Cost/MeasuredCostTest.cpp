@@ -334,7 +334,8 @@ TEST(MeasuredCost, ProfilesOfRuns) {
                          "0, \"lda\": 8, \"ldb\": 8, \"ldc\": 8, "
                          "\"a_stride\": [], \"b_stride\": [], \"c_stride\": "
                          "[], \"alpha\": 1, \"trans_a\": false, \"trans_b\": "
-                         "false, \"accumulate\": false"),
+                         "false, \"accumulate\": false, \"epilogue\": 0, "
+                         "\"c_dtype\": \"F32\""),
             "none");
   EXPECT_EQ(profileError("\"ns\": 900000", "\"ns\": 9, \"gb_per_s\": 1, "
                                            "\"gflops_per_s\": 1"),

@@ -1,6 +1,7 @@
 """Builds traced steps (L0) as text, once for fsdp-compile and once for the
 reference, which takes and fills buffers instead."""
 
+import array
 import random
 import struct
 
@@ -31,7 +32,9 @@ def element_bytes(dtype):
 
 
 def encode(values, dtype):
-    """Numbers as little-endian bytes."""
+    """Numbers as little-endian bytes; those of an array are as they are."""
+    if isinstance(values, array.array):
+        return values.tobytes()
     if dtype == "bf16":
         # Rounded to nearest, ties to even.
         result = bytearray()

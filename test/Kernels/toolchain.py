@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -118,7 +119,8 @@ class Tools:
              *options])
         return program
 
-    def run_program(self, program, step, state, inputs, ranks, device):
+    def run_program(self, program, step, state, inputs, ranks, device,
+                    threads=2):
         """One step: the new parameters and buffers, and the loss."""
         directory = program.parent
         kinds = {a.name: a.value for a in step.args}
@@ -126,13 +128,16 @@ class Tools:
             n: (kinds[n].shape, kinds[n].dtype, v) for n, v in state.items()})
         write_safetensors(directory / "data.safetensors", {
             n: ((1, ranks) + kinds[n].shape, kinds[n].dtype,
-                sum(per_rank[:ranks], []))
+                per_rank[0] if ranks == 1 else sum(per_rank[:ranks], []))
             for n, per_rank in inputs.items()})
         save = directory / f"{program.name}-{device}-saved"
         metrics = directory / f"{program.name}-{device}-metrics"
+        # Of an earlier call: saving there is refused, metrics are appended to.
+        shutil.rmtree(save, ignore_errors=True)
+        metrics.unlink(missing_ok=True)
         run([program, "-n", ranks, "--params", directory / "params.safetensors",
              "--data", directory / "data.safetensors", "--steps", 1,
-             "--device", device, "--threads", 2, "--save", save,
+             "--device", device, "--threads", threads, "--save", save,
              "--metrics", metrics])
         loss = json.loads(metrics.read_text().splitlines()[0])["loss"]
         saved = read_safetensors(

@@ -66,15 +66,14 @@ protected:
     std::string dir = std::string(FSDP_FIXTURES "/") + setting.fixture;
     options.input = dir + "/model.mlir";
     options.optimizerFile = dir + "/optimizer.mlir";
-    options.mesh = setting.mesh;
-    options.clip = setting.clip;
-    options.strategy = setting.strategy;
+    options.partition.mesh = setting.mesh;
+    options.partition.clip = setting.clip;
+    options.partition.strategy = setting.strategy;
     if (setting.narrow)
-      options.paramDtype = options.reduceDtype = "bf16";
+      options.partition.paramDtype = options.partition.reduceDtype = "bf16";
     frontend.emplace(options);
     ASSERT_FALSE(bool(frontend->read()));
-    PartitionOptions partition;
-    frontend->fill(partition);
+    Copyable<PartitionOptions> partition = frontend->getPartitionOptions();
     ASSERT_FALSE(bool(frontend->runPipeline("all", [&](OpPassManager &pm) {
       buildPartitionPipeline(pm, partition);
       buildKernelPipeline(pm);

@@ -75,8 +75,7 @@ protected:
     options.optimizerFile = FSDP_FIXTURES "/gpt2/optimizer.mlir";
     frontend.emplace(options);
     check(frontend->read());
-    PartitionOptions partition;
-    frontend->fill(partition);
+    Copyable<PartitionOptions> partition = frontend->getPartitionOptions();
     check(frontend->runPipeline("kernels", [&](OpPassManager &pm) {
       buildPartitionPipeline(pm, partition);
       buildKernelPipeline(pm);

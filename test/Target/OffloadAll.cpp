@@ -37,10 +37,6 @@ using namespace mlir::fsdp;
 static cl::OptionCategory category("options");
 static StepCommandLine step(category);
 static cl::opt<std::string> output("o", cl::Required, cl::cat(category));
-static cl::opt<std::string> cluster("cluster", cl::cat(category));
-static cl::opt<std::string> order("order", cl::init("scheduled"),
-                                  cl::cat(category));
-static cl::opt<bool> guard("guard", cl::cat(category));
 static cl::opt<bool> exchange("exchange", cl::cat(category));
 
 /// Whether backward reads @value, and nothing keeps it on the device.
@@ -164,9 +160,10 @@ static int64_t exchangeAll(ModuleOp module) {
 }
 
 static llvm::Error plan(Frontend &frontend, StringRef toolDir) {
+  const SchedulePipelineOptions &wanted = step.get().schedule;
   std::string file;
-  if (!cluster.empty()) {
-    auto found = findCluster(cluster, toolDir);
+  if (!wanted.cluster.empty()) {
+    auto found = findCluster(wanted.cluster, toolDir);
     if (!found)
       return found.takeError();
     file = *found;
@@ -176,12 +173,12 @@ static llvm::Error plan(Frontend &frontend, StringRef toolDir) {
     if (!file.empty()) {
       ScheduleStepOptions schedule;
       schedule.cluster = file;
-      schedule.order = order;
+      schedule.order = wanted.order;
       pm.addNestedPass<ProgramOp>(createPlanArena({/*draft=*/true}));
       pm.addNestedPass<ProgramOp>(createScheduleStep(schedule));
     }
     buildCpuKernelPipeline(pm);
-    buildArenaPipeline(pm, guard);
+    buildArenaPipeline(pm, wanted.guard);
     pm.addNestedPass<ProgramOp>(createVerifySchedule());
   });
 }

@@ -83,9 +83,7 @@ protected:
     check(frontend.read());
     check(frontend.partition(frontend.getModule(), options));
     check(frontend.makeKernels(frontend.getModule(), options));
-    ScheduleOptions schedule;
-    schedule.cluster = FSDP_CLUSTERS "/h100-sxm.json";
-    auto scheduler = StepScheduler::create(schedule, options, /*toolDir=*/"");
+    auto scheduler = StepScheduler::create(options, /*toolDir=*/"");
     ASSERT_TRUE(bool(scheduler)) << llvm::toString(scheduler.takeError());
     check(scheduler->run(frontend));
   }
@@ -111,9 +109,10 @@ TEST_P(PlacedStepMutants, HarmfulOnesAreRefusedAndNoOthers) {
   StepOptions options;
   options.input = FSDP_FIXTURES "/gpt2/model.mlir";
   options.optimizerFile = FSDP_FIXTURES "/gpt2/optimizer.mlir";
-  options.mesh = GetParam().mesh;
-  options.wrap = GetParam().wrap;
-  options.offload = GetParam().offload;
+  options.partition.mesh = GetParam().mesh;
+  options.partition.wrap = GetParam().wrap;
+  options.schedule.offload = GetParam().offload;
+  options.schedule.cluster = FSDP_CLUSTERS "/h100-sxm.json";
   Frontend frontend(options);
   ASSERT_NO_FATAL_FAILURE(compile(frontend, options));
   ModuleOp module = frontend.getModule();

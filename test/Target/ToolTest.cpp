@@ -80,9 +80,17 @@ TEST(CrashHandler, HasNothingToAddToAnErrorOfTheParser) {
                 return 0;
               }),
               testing::ExitedWithCode(1), "^said\n$");
-  // Of another file, or a pass, it is an internal fault.
+  // IR that it left broken may be read only after it has returned.
   EXPECT_EXIT(runAndExit([] {
                 ParsingScope(1), noteError();
+                raise(SIGSEGV);
+                return 0;
+              }),
+              testing::ExitedWithCode(1), "^$");
+  // After another file was parsed without errors, a crash is an internal fault.
+  EXPECT_EXIT(runAndExit([] {
+                ParsingScope(1), noteError();
+                ParsingScope(1);
                 raise(SIGSEGV);
                 return 0;
               }),

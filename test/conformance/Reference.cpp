@@ -55,20 +55,32 @@ uint64_t Random::next() {
 
 namespace {
 
-/// The value of a small binary float: 1 sign bit, `exponentBits`, the rest.
-double decode(uint16_t bits, int exponentBits) {
+/// The values of small binary floats: no sign bit, `exponentBits`, the rest.
+std::vector<double> listMagnitudes(int exponentBits) {
   int fractionBits = 15 - exponentBits;
   int bias = (1 << (exponentBits - 1)) - 1;
-  int exponent = (bits >> fractionBits) & ((1 << exponentBits) - 1);
-  int fraction = bits & ((1 << fractionBits) - 1);
-  double sign = bits >> 15 ? -1 : 1;
-  if (exponent == (1 << exponentBits) - 1)
-    return fraction ? std::numeric_limits<double>::quiet_NaN()
-                    : sign * std::numeric_limits<double>::infinity();
-  if (exponent == 0)
-    return sign * std::ldexp(fraction, 1 - bias - fractionBits);
-  return sign * std::ldexp(fraction + (1 << fractionBits),
-                           exponent - bias - fractionBits);
+  std::vector<double> magnitudes;
+  for (int bits = 0; bits < 1 << 15; ++bits) {
+    int exponent = bits >> fractionBits;
+    int fraction = bits & ((1 << fractionBits) - 1);
+    if (exponent == (1 << exponentBits) - 1)
+      magnitudes.push_back(fraction ? std::numeric_limits<double>::quiet_NaN()
+                                    : std::numeric_limits<double>::infinity());
+    else if (exponent == 0)
+      magnitudes.push_back(std::ldexp(fraction, 1 - bias - fractionBits));
+    else
+      magnitudes.push_back(std::ldexp(fraction + (1 << fractionBits),
+                                      exponent - bias - fractionBits));
+  }
+  return magnitudes;
+}
+
+/// The value of one with a sign bit before.
+double decode(uint16_t bits, int exponentBits) {
+  static const std::vector<double> five = listMagnitudes(5),
+                                   eight = listMagnitudes(8);
+  double magnitude = (exponentBits == 5 ? five : eight)[bits & 0x7fff];
+  return bits >> 15 ? -magnitude : magnitude;
 }
 
 /// By bisection over the bit patterns of one sign, which are ordered.
@@ -155,7 +167,7 @@ Bytes randomElements(fsdp_rt_dtype dtype, int64_t count, uint64_t seed) {
   for (int64_t i = 0; i < count; ++i) {
     uint64_t bits = random.next();
     double fraction = double(bits >> 11) * 0x1p-53 * 2 - 1;
-    double value = std::ldexp(fraction, static_cast<int>(bits % 9));
+    double value = fraction * static_cast<double>(1 << bits % 9);
     float single = static_cast<float>(value);
     uint16_t half = 0;
     const void *from = &bits;

@@ -11,15 +11,15 @@
 
 #include "CudaTest.h"
 
-#include "devices/cuda/CublasLtApi.h"
-#include "devices/cuda/CudaContext.h"
+#include "devices/cuda/blas/CublasLtApi.h"
+#include "devices/cuda/driver/CudaContext.h"
 
 namespace fsdp::test {
 namespace {
 
 namespace lt = rt::lt;
 
-constexpr lt::Error invalidValue = 7, notSupported = 15;
+constexpr lt::Error invalidValue = 7, executionFailed = 13, notSupported = 15;
 
 class CublasLtDouble : public testing::Test {
 protected:
@@ -108,6 +108,39 @@ TEST_F(CublasLtDouble, EpiloguesThatItHas) {
       api->operationSet(operation, lt::operationEpilogue, &gelu, sizeof(gelu)),
       lt::success);
   EXPECT_EQ(choose(a, b, c), notSupported);
+}
+
+TEST_F(CublasLtDouble, BiasesThatItDoesNotTake) {
+  lt::Matrix a = matrix(4, 6, 4), b = matrix(6, 5, 6), c = matrix(4, 5, 4);
+  uint32_t epilogue = lt::epilogueBias;
+  auto setBias = [&](uint64_t address) {
+    EXPECT_EQ(api->operationSet(operation, lt::operationBias, &address,
+                                sizeof(address)),
+              lt::success);
+  };
+  EXPECT_EQ(api->operationSet(operation, lt::operationEpilogue, &epilogue,
+                              sizeof(epilogue)),
+            lt::success);
+  EXPECT_EQ(choose(a, b, c), lt::success);
+  setBias((1 << 20) + 8);
+  EXPECT_EQ(multiply(a, b, c, 1 << 20), notSupported);
+  // Aligned, it fails for the memory that is not there.
+  setBias(1 << 20);
+  EXPECT_EQ(multiply(a, b, c, 1 << 20), executionFailed);
+  lt::Operation doubles = nullptr;
+  EXPECT_EQ(api->operationCreate(&doubles, lt::compute64, lt::real64),
+            lt::success);
+  std::swap(doubles, operation);
+  lt::Matrix a64 = matrix(4, 6, 4, lt::real64),
+             b64 = matrix(6, 5, 6, lt::real64),
+             c64 = matrix(4, 5, 4, lt::real64);
+  EXPECT_EQ(choose(a64, b64, c64), lt::success);
+  EXPECT_EQ(api->operationSet(operation, lt::operationEpilogue, &epilogue,
+                              sizeof(epilogue)),
+            lt::success);
+  EXPECT_EQ(choose(a64, b64, c64), notSupported);
+  std::swap(doubles, operation);
+  EXPECT_EQ(api->operationDestroy(doubles), lt::success);
 }
 
 TEST_F(CublasLtDouble, AlgorithmsOfOtherDescriptorsAndAddresses) {

@@ -13,9 +13,9 @@
 #include "CudaTest.h"
 
 #include "Backends.h"
-#include "devices/cuda/AlgorithmCache.h"
-#include "devices/cuda/CudaContext.h"
-#include "devices/cuda/CudaProducts.h"
+#include "devices/cuda/driver/AlgorithmCache.h"
+#include "devices/cuda/driver/CudaContext.h"
+#include "devices/cuda/blas/CudaProducts.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -43,7 +43,7 @@ fsdp_rt_matmul_desc square(int64_t workspaceBytes) {
   desc.lda = desc.ldb = desc.ldc = size;
   std::fill_n(desc.batch, 4, 1);
   desc.alpha = 1;
-  desc.dtype = FSDP_RT_F32;
+  desc.dtype = desc.c_dtype = FSDP_RT_F32;
   desc.workspace = workspaceAt;
   desc.workspace_bytes = workspaceBytes;
   return desc;

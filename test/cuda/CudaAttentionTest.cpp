@@ -14,7 +14,7 @@
 #include "CudaTest.h"
 
 #include "core/Reduce.h"
-#include "devices/cuda/CudnnAttention.h"
+#include "devices/cuda/dnn/CudnnAttention.h"
 #include "hal/ComputeRules.h"
 
 #include <algorithm>

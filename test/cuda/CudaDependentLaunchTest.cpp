@@ -12,7 +12,7 @@
 
 #include "CudaTest.h"
 
-#include "devices/cuda/OwnKernels.h"
+#include "devices/cuda/kernels/OwnKernels.h"
 #include "fsdp-rt/dependent-launch.h"
 
 #include <numeric>

@@ -8,11 +8,11 @@
 #include "CudaTest.h"
 
 #include "Backends.h"
-#include "devices/cuda/CudaDevice.h"
-#include "devices/cuda/DriverApi.h"
-#include "devices/cuda/Library.h"
-#include "devices/cuda/LibraryVersions.h"
-#include "devices/cuda/RankCards.h"
+#include "devices/cuda/run/CudaDevice.h"
+#include "devices/cuda/driver/DriverApi.h"
+#include "devices/cuda/driver/Library.h"
+#include "devices/cuda/driver/LibraryVersions.h"
+#include "devices/cuda/nccl/RankCards.h"
 
 #include <chrono>
 #include <mutex>
@@ -220,18 +220,19 @@ TEST(CudaErrors, VariablesOfNccl) {
 }
 
 TEST(CudaErrors, SettingsAndTargets) {
-  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("blas", "auto")),
-             "expected a setting of CUDA devices, algorithms, attention, "
-             "channel, dependent-launch, graph or reduction");
-  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("algorithms", "best")),
+  EXPECT_HAS(messageOf(rt::cudaDevice.settings().check("blas", "auto")),
+             "expected a setting of CUDA devices, graph, dependent-launch, "
+             "algorithms, attention, channel or reduction, got 'blas'");
+  EXPECT_HAS(messageOf(rt::cudaDevice.settings().check("algorithms", "best")),
              "expected first or fastest, got 'best'");
-  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("graph", "maybe")),
+  EXPECT_HAS(messageOf(rt::cudaDevice.settings().check("graph", "maybe")),
              "expected auto, off or on, got 'maybe'");
   for (const char *value : {"auto", "off", "on"})
     for (const char *name : {"graph", "dependent-launch"})
-      EXPECT_CUDA_OK(rt::cudaDevice.checkSetting(name, value));
-  EXPECT_HAS(messageOf(rt::cudaDevice.checkSetting("dependent-launch", "yes")),
-             "expected auto, off or on, got 'yes'");
+      EXPECT_CUDA_OK(rt::cudaDevice.settings().check(name, value));
+  EXPECT_HAS(
+      messageOf(rt::cudaDevice.settings().check("dependent-launch", "yes")),
+      "expected auto, off or on, got 'yes'");
   EXPECT_HAS(messageOf(rt::cudaDevice.checkHost("sapphirerapids", {})),
              "expected a program compiled for CUDA devices of sm_N, got "
              "'sapphirerapids'");

@@ -8,7 +8,7 @@
 #include "CudaTest.h"
 
 #include "Backends.h"
-#include "devices/cuda/CudaDevice.h"
+#include "devices/cuda/run/CudaDevice.h"
 
 #include <cstdlib>
 #include <numeric>
@@ -314,6 +314,109 @@ TEST(CudaGraph, ARunIsOneLaunch) {
     }
     return Status::ok();
   }));
+}
+
+/// `body` on a device by a driver that `change` has changed.
+Status onChangedDriver(const std::function<void(rt::DriverApi &)> &change,
+                       const std::string &graph,
+                       const std::function<Status(TestRank &)> &body) {
+  auto process = rt::DriverApi::ofProcess();
+  if (!process.isOk())
+    return process.status();
+  driver = **process;
+  rt::DriverApi changed = driver;
+  change(changed);
+  return runLocally(1, [&](rt::World &world) -> Status {
+    rt::hal::DeviceOptions wanted;
+    wanted.layout = Program::options().layout();
+    wanted.settings["graph"] = graph;
+    auto device = rt::CudaDevice::create(world, changed, wanted);
+    if (!device.isOk())
+      return device.status();
+    TestDevice made;
+    made.device = std::move(*device);
+    auto rank = TestRank::create(world, Program::options(), std::move(made));
+    return rank.isOk() ? body(**rank) : rank.status();
+  });
+}
+
+/// The first launch of a product loads code: captures have to be relaxed. (In a
+/// process of its own, since a process loads it once.)
+TEST(CudaGraphLoads, LibrariesLoadCodeInACapture) {
+  auto loadIn = [](int mode, const std::string &graph,
+                   std::vector<std::string> &notes) {
+    static int wanted;
+    wanted = mode;
+    return onChangedDriver(
+        [](rt::DriverApi &api) {
+          api.streamBeginCapture = [](rt::cu::Stream stream, int) {
+            return driver.streamBeginCapture(stream, wanted);
+          };
+        },
+        graph,
+        [&](TestRank &rank) -> Status {
+          Program program;
+          if (Status s = clearAll(rank))
+            return s;
+          if (Status s = put(rank, Program::at(Program::x), numbers(1)))
+            return s;
+          auto loaded = load(rank, program);
+          if (!loaded.isOk())
+            return loaded.status();
+          notes = rank.executor().device().facts().notes;
+          return rank.executor().step(**loaded);
+        });
+  };
+  std::vector<std::string> notes;
+  constexpr int threadLocal = 1;
+  EXPECT_HAS(loadIn(threadLocal, "on", notes).message(),
+             "as one CUDA graph, which --graph off does without: matmul "
+             "'product': cublasLtMatmul: ");
+  EXPECT_CUDA_OK(loadIn(threadLocal, "auto", notes));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_HAS(notes[0], "program 'step' is no CUDA graph");
+}
+
+TEST(CudaGraph, ACaptureLoadsWhatLibrariesNeed) {
+  EXPECT_CUDA_OK(onChangedDriver(
+      [](rt::DriverApi &) {}, "on",
+      [](TestRank &rank) -> Status {
+        Program program;
+        auto loaded = load(rank, program);
+        EXPECT_EQ(rank.executor().device().facts().notes.size(), 0u);
+        return loaded.status();
+      }));
+}
+
+/// What other ranks wait for begins before what this one computes.
+TEST(CudaGraph, StreamsOfTransfersComeFirst) {
+  static std::vector<int> priorities;
+  priorities.clear();
+  EXPECT_CUDA_OK(onChangedDriver(
+      [](rt::DriverApi &api) {
+        api.streamCreateWithPriority = [](rt::cu::Stream *stream,
+                                          unsigned flags, int priority) {
+          priorities.push_back(priority);
+          return driver.streamCreateWithPriority(stream, flags, priority);
+        };
+      },
+      "on", [](TestRank &) { return Status::ok(); }));
+  // Copies, then three queues, then compute.
+  EXPECT_EQ(priorities, (std::vector<int>{0, -5, -5, -5, 0}));
+}
+
+/// A driver that has none is used all the same.
+TEST(CudaGraph, StreamsWithoutPriorities) {
+  EXPECT_CUDA_OK(onChangedDriver(
+      [](rt::DriverApi &api) {
+        api.getPriorityRange = [](int *lowest, int *highest) {
+          return *lowest = *highest = 0;
+        };
+        api.streamCreateWithPriority = [](rt::cu::Stream *, unsigned, int) {
+          return 801;
+        };
+      },
+      "on", [](TestRank &) { return Status::ok(); }));
 }
 
 TEST(CudaGraph, CannotBeHadBesideBlocking) {

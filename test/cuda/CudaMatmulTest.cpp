@@ -8,8 +8,8 @@
 #include "CudaTest.h"
 
 #include "core/Reduce.h"
-#include "devices/cuda/CudaProducts.h"
-#include "devices/cuda/ProductParts.h"
+#include "devices/cuda/blas/CudaProducts.h"
+#include "devices/cuda/blas/ProductParts.h"
 #include "hal/ComputeRules.h"
 
 #include <cmath>
@@ -65,7 +65,9 @@ std::vector<double> decode(const std::vector<char> &bytes, int64_t count,
   return {floats.begin(), floats.end()};
 }
 
-fsdp_rt_matmul_desc plain(int64_t m, int64_t n, int64_t k, int32_t dtype) {
+/// Floats of narrow factors if `isWide`.
+fsdp_rt_matmul_desc plain(int64_t m, int64_t n, int64_t k, int32_t dtype,
+                          bool isWide = false) {
   fsdp_rt_matmul_desc desc = {};
   desc.name = "product";
   desc.b = bAt;
@@ -79,8 +81,14 @@ fsdp_rt_matmul_desc plain(int64_t m, int64_t n, int64_t k, int32_t dtype) {
     desc.batch[d] = 1;
   desc.alpha = 1;
   desc.dtype = dtype;
+  desc.c_dtype = isWide ? int32_t(FSDP_RT_F32) : dtype;
   return desc;
 }
+
+/// The types of factors and results that there are.
+constexpr std::pair<int32_t, bool> types[] = {
+    {FSDP_RT_F32, false}, {FSDP_RT_F64, false},  {FSDP_RT_F16, false},
+    {FSDP_RT_F16, true},  {FSDP_RT_BF16, false}, {FSDP_RT_BF16, true}};
 
 /// Every product of the batch by three loops, on numbers.
 void multiply(const fsdp_rt_matmul_desc &desc, const std::vector<double> &a,
@@ -126,12 +134,13 @@ void expectProduct(const fsdp_rt_matmul_desc &desc,
                       added = randomNumbers(count, 4);
   multiply(desc, a, b, added, expected);
   EXPECT_CUDA_OK(onCuda(options, [&](TestRank &rank) -> Status {
-    for (const auto &[offset, values] : {std::pair(desc.a, &a),
-                                         {desc.b, &b},
-                                         {desc.c, &c},
-                                         {addendAt, &added},
-                                         {biasAt, &added}})
-      if (Status s = put(rank, offset, encode(*values, desc.dtype)))
+    for (const auto &[offset, values, dtype] :
+         {std::tuple(desc.a, &a, desc.dtype),
+          {desc.b, &b, desc.dtype},
+          {desc.c, &c, desc.c_dtype},
+          {addendAt, &added, desc.c_dtype},
+          {biasAt, &added, desc.c_dtype}})
+      if (Status s = put(rank, offset, encode(*values, dtype)))
         return s;
     for (int step = 0; step < (desc.accumulate ? 1 : 2); ++step)
       if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
@@ -141,13 +150,13 @@ void expectProduct(const fsdp_rt_matmul_desc &desc,
             return code;
           }))
         return s;
-    std::vector<char> bytes = encode(c, desc.dtype);
+    std::vector<char> bytes = encode(c, desc.c_dtype);
     if (Status s = get(rank, desc.c, bytes))
       return s;
-    std::vector<double> found = decode(bytes, count, desc.dtype);
-    double tolerance = desc.dtype == FSDP_RT_BF16  ? 1. / 128
-                       : desc.dtype == FSDP_RT_F16 ? 1. / 1024
-                                                   : 1e-6;
+    std::vector<double> found = decode(bytes, count, desc.c_dtype);
+    double tolerance = desc.c_dtype == FSDP_RT_BF16  ? 1. / 128
+                       : desc.c_dtype == FSDP_RT_F16 ? 1. / 1024
+                                                     : 1e-6;
     for (size_t i = 0; i < found.size(); ++i) {
       double allowed = tolerance * std::fabs(expected[i]);
       EXPECT_NEAR(found[i], expected[i], allowed) << "element " << i;
@@ -163,12 +172,12 @@ void expectProduct(const fsdp_rt_matmul_desc &desc) {
 }
 
 TEST(CudaMatmul, EveryTypeAndOrder) {
-  for (int32_t dtype : {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_F16, FSDP_RT_BF16})
+  for (auto [dtype, isWide] : types)
     for (int transA : {0, 1})
       for (int transB : {0, 1}) {
-        SCOPED_TRACE(testing::Message()
-                     << dtype << " " << transA << " " << transB);
-        fsdp_rt_matmul_desc desc = plain(17, 23, 31, dtype);
+        SCOPED_TRACE(testing::Message() << dtype << " " << isWide << " "
+                                        << transA << " " << transB);
+        fsdp_rt_matmul_desc desc = plain(17, 23, 31, dtype, isWide);
         desc.trans_a = transA;
         desc.trans_b = transB;
         desc.lda = transA ? 20 : 40;
@@ -181,11 +190,16 @@ TEST(CudaMatmul, EveryTypeAndOrder) {
 }
 
 TEST(CudaMatmul, EpiloguesAddABiasAndAMatrix) {
-  for (int32_t dtype : {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_F16, FSDP_RT_BF16})
-    // FSDP_RT_EPILOGUE_BIAS, FSDP_RT_EPILOGUE_ADDEND, and both.
-    for (int64_t epilogue : {1, 2, 3}) {
-      SCOPED_TRACE(testing::Message() << dtype << " " << epilogue);
-      fsdp_rt_matmul_desc desc = plain(17, 23, 31, dtype);
+  for (auto [dtype, isWide] : types)
+    for (int epilogue :
+         {int(FSDP_RT_EPILOGUE_BIAS), int(FSDP_RT_EPILOGUE_ADDEND),
+          FSDP_RT_EPILOGUE_BIAS | FSDP_RT_EPILOGUE_ADDEND}) {
+      // The library has no bias of double precision; nor does the compiler.
+      if (dtype == FSDP_RT_F64 && epilogue != FSDP_RT_EPILOGUE_ADDEND)
+        continue;
+      SCOPED_TRACE(testing::Message()
+                   << dtype << " " << isWide << " " << epilogue);
+      fsdp_rt_matmul_desc desc = plain(17, 23, 31, dtype, isWide);
       desc.ldc = 24;
       desc.alpha = 0.5;
       desc.epilogue = epilogue;
@@ -280,8 +294,9 @@ TEST(CudaMatmul, OffsetsOfFewBytes) {
   expectProduct(desc);
 }
 
-TEST(CudaMatmul, BatchesOfFourDimensions) {
-  fsdp_rt_matmul_desc desc = plain(4, 5, 6, FSDP_RT_F32);
+/// Of factors of @dtype, with one B for all of a dimension.
+void multiplyBatches(int32_t dtype) {
+  fsdp_rt_matmul_desc desc = plain(4, 5, 6, dtype, /*isWide=*/true);
   // q k^T of [batch, rows, heads, 6]: heads lie inside rows.
   desc.trans_b = 1;
   desc.lda = desc.ldb = 18;
@@ -318,6 +333,11 @@ TEST(CudaMatmul, BatchesOfFourDimensions) {
   setenv("FSDP_CUBLASLT_VERSION", "12", 1);
   expectProduct(desc);
   unsetenv("FSDP_CUBLASLT_VERSION");
+}
+
+TEST(CudaMatmul, BatchesOfFourDimensions) {
+  multiplyBatches(FSDP_RT_F32);
+  multiplyBatches(FSDP_RT_BF16);
 }
 
 TEST(CudaMatmul, AddressesOfABatchAreAccountedFor) {
@@ -377,8 +397,8 @@ std::vector<std::string> partsOf(const fsdp_rt_matmul_desc &desc) {
 
 /// With rows that begin at multiples of 16 bytes.
 fsdp_rt_matmul_desc pitched(int64_t m, int64_t n, int64_t k, int32_t dtype,
-                            bool transA, bool transB) {
-  fsdp_rt_matmul_desc desc = plain(m, n, k, dtype);
+                            bool transA, bool transB, bool isWide = false) {
+  fsdp_rt_matmul_desc desc = plain(m, n, k, dtype, isWide);
   desc.trans_a = transA;
   desc.trans_b = transB;
   auto pad = [](int64_t elements) { return (elements + 7) / 8 * 8; };
@@ -435,6 +455,12 @@ TEST(CudaMatmul, ProductsThatACutWouldNotHelp) {
   // then a cut of n alone would not help.
   EXPECT_EQ(changed([](Desc &d) { d.accumulate = 1; }), 1u);
   EXPECT_EQ(changed([](Desc &d) { d.epilogue = FSDP_RT_EPILOGUE_BIAS; }), 1u);
+  // A sum that is not rounded is cut whatever is added.
+  EXPECT_EQ(changed([](Desc &d) {
+              d.c_dtype = FSDP_RT_F32;
+              d.accumulate = 1;
+            }),
+            4u);
   EXPECT_EQ(changed([](Desc &d) {
               d.accumulate = 1;
               d.k = 56;
@@ -463,13 +489,17 @@ TEST(CudaMatmul, CutsThatCostMoreThanTheyGain) {
 }
 
 TEST(CudaMatmul, PartsComputeTheProduct) {
-  for (int32_t dtype : {FSDP_RT_F32, FSDP_RT_F16, FSDP_RT_BF16})
+  for (auto [dtype, isWide] : types)
     for (int transA : {0, 1})
       for (int transB : {0, 1})
         for (int64_t epilogue : {0, 3}) {
-          SCOPED_TRACE(testing::Message() << dtype << " " << transA << " "
-                                          << transB << " " << epilogue);
-          fsdp_rt_matmul_desc desc = pitched(27, 29, 37, dtype, transA, transB);
+          SCOPED_TRACE(testing::Message()
+                       << dtype << " " << isWide << " " << transA << " "
+                       << transB << " " << epilogue);
+          fsdp_rt_matmul_desc desc =
+              pitched(27, 29, 37, dtype, transA, transB, isWide);
+          if (dtype == FSDP_RT_F64)
+            continue;
           desc.tf32 = dtype == FSDP_RT_F32;
           desc.alpha = 0.5;
           desc.epilogue = epilogue;
@@ -479,7 +509,7 @@ TEST(CudaMatmul, PartsComputeTheProduct) {
           desc.a_stride[3] = 40 * 40;
           desc.c_stride[3] = 40 * 32;
           // With something added, only what is not k can be cut.
-          if (epilogue != 0)
+          if (epilogue != 0 && desc.c_dtype != FSDP_RT_F32)
             desc.k = 40;
           std::vector<fsdp_rt_matmul_desc> parts = rt::cutExtents(desc);
           EXPECT_GT(parts.size(), 1u);

@@ -7,7 +7,7 @@
 
 #include "CudaTest.h"
 
-#include "devices/cuda/Nvtx.h"
+#include "devices/cuda/driver/Nvtx.h"
 
 #include <cstdlib>
 #include <fstream>

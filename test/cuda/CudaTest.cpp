@@ -9,7 +9,7 @@
 
 #include "Backends.h"
 #include "TestKernels.h"
-#include "devices/cuda/CudaDevice.h"
+#include "devices/cuda/run/CudaDevice.h"
 
 #include <cstdlib>
 

@@ -14,8 +14,8 @@
 #define FSDP_TEST_CUDA_CUDATEST_H
 
 #include "FunctionStep.h"
-#include "devices/cuda/CudaContext.h"
-#include "devices/cuda/NcclChannel.h"
+#include "devices/cuda/driver/CudaContext.h"
+#include "devices/cuda/nccl/NcclChannel.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 #include "AttentionDescriptor.h"
 #include "CudaTest.h"
 
-#include "devices/cuda/CudaContext.h"
-#include "devices/cuda/CudnnAttention.h"
+#include "devices/cuda/driver/CudaContext.h"
+#include "devices/cuda/dnn/CudnnAttention.h"
 
 namespace fsdp::test {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "Signatures.h"
 
-#include "devices/cuda/CudnnApi.h"
+#include "devices/cuda/dnn/CudnnApi.h"
 
 #include <cudnn.h>
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 
 #include "AttentionDescriptor.h"
 
-#include "devices/cuda/CudnnAttention.h"
-#include "devices/cuda/Library.h"
+#include "devices/cuda/dnn/CudnnAttention.h"
+#include "devices/cuda/driver/Library.h"
 
 #include <dlfcn.h>
 

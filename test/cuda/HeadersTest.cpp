@@ -13,9 +13,9 @@
 
 #include "Signatures.h"
 
-#include "devices/cuda/CublasLtApi.h"
-#include "devices/cuda/DriverApi.h"
-#include "devices/cuda/NcclApi.h"
+#include "devices/cuda/blas/CublasLtApi.h"
+#include "devices/cuda/driver/DriverApi.h"
+#include "devices/cuda/nccl/NcclApi.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
@@ -76,6 +76,7 @@ static_assert(nccl::float32 == ncclFloat32);
 static_assert(nccl::float64 == ncclFloat64);
 static_assert(nccl::bfloat16 == ncclBfloat16);
 static_assert(nccl::sum == ncclSum);
+static_assert(nccl::scalarOfHost == ncclScalarHostImmediate);
 static_assert(nccl::Config::undefined == NCCL_CONFIG_UNDEF_INT);
 static_assert(sizeof(nccl::Config) <= sizeof(ncclConfig_t));
 #define CHECK(mine, theirs)                                                    \
@@ -112,7 +113,19 @@ static_assert(cu::streamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(cu::eventDefault == CU_EVENT_DEFAULT);
 static_assert(cu::eventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(cu::hostPortable == CU_MEMHOSTALLOC_PORTABLE);
-static_assert(cu::captureThreadLocal == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+static_assert(cu::captureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(cu::graphNodePriorities ==
+              CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+static_assert(cu::attributeFileHandles ==
+              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+static_assert(cu::attributeDirectRdma ==
+              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+static_assert(cu::handleFile == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+#if CUDA_VERSION >= 12030
+static_assert(cu::attributeFabricHandles ==
+              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
+static_assert(cu::handleFabric == CU_MEM_HANDLE_TYPE_FABRIC);
+#endif
 static_assert(cu::launchProgrammaticStreamSerialization ==
               CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 static_assert(cu::jitErrorLog == CU_JIT_ERROR_LOG_BUFFER);

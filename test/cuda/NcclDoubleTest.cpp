@@ -13,11 +13,13 @@
 #include "CudaTest.h"
 
 #include "Backends.h"
-#include "devices/cuda/CudaContext.h"
-#include "devices/cuda/CudaMemory.h"
-#include "devices/cuda/Library.h"
-#include "devices/cuda/NcclApi.h"
+#include "devices/cuda/driver/CudaContext.h"
+#include "devices/cuda/driver/CudaGraph.h"
+#include "devices/cuda/driver/CudaMemory.h"
+#include "devices/cuda/driver/Library.h"
+#include "devices/cuda/nccl/NcclApi.h"
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -65,7 +67,11 @@ struct Rank {
 
 #define CALL(expression) EXPECT_EQ(expression, nccl::success)
 
-void onRanks(int ranks, const std::function<void(Rank &)> &body) {
+/// Which devices each rank gives access to its memory, beside its own.
+enum class Peers { All, None };
+
+void onRanks(int ranks, const std::function<void(Rank &)> &body,
+             Peers peers = Peers::All) {
   Status status = runLocally(ranks, [&](rt::World &world) -> Status {
     auto driver = rt::DriverApi::ofProcess();
     if (!driver.isOk())
@@ -76,6 +82,12 @@ void onRanks(int ranks, const std::function<void(Rank &)> &body) {
     auto context = rt::CudaContext::create(**driver, world.rank());
     if (!context.isOk())
       return context.status();
+    std::vector<int> others;
+    for (int other = 0; other < ranks && peers == Peers::All; ++other)
+      if (other != world.rank())
+        others.push_back(other);
+    if (Status s = (*context)->setPeers(others))
+      return s;
     auto stream = rt::CudaStream::create(**context);
     if (!stream.isOk())
       return stream.status();
@@ -296,6 +308,139 @@ TEST(NcclDouble, AbortEndsTheRanksOwnWork) {
     EXPECT_NE(rank.api.allGather(rank.at(0), rank.at(1024), 1, nccl::float32,
                                  comm, rank.stream),
               nccl::success);
+  });
+}
+
+/// A graph of one all_gather, from its capture on.
+class GatherGraph {
+public:
+  GatherGraph(Rank &rank, nccl::Comm comm) {
+    auto made =
+        rt::CudaGraph::capture(rank.context, rank.stream, [&]() -> Status {
+          return rank.api.check(rank.api.allGather(rank.at(0), rank.at(1024), 1,
+                                                   nccl::float32, comm,
+                                                   rank.stream),
+                                "ncclAllGather", comm);
+        });
+    EXPECT_CUDA_OK(made.status());
+    if (made.isOk())
+      graph_.emplace(std::move(*made));
+  }
+  rt::CudaGraph &get() { return *graph_; }
+
+private:
+  std::optional<rt::CudaGraph> graph_;
+};
+
+/// A thread that ends a communicator; its destructor waits for it.
+class Ending {
+public:
+  Ending(Rank &rank, const std::function<void()> &body)
+      : thread_([this, &rank, body] {
+          EXPECT_CUDA_OK(rank.context.makeCurrent());
+          hasBegun_ = true;
+          body();
+          hasEnded_ = true;
+        }) {
+    while (!hasBegun_)
+      std::this_thread::yield();
+  }
+  ~Ending() { thread_.join(); }
+  bool hasEnded() const { return hasEnded_; }
+
+private:
+  std::atomic<bool> hasBegun_{false}, hasEnded_{false};
+  std::thread thread_;
+};
+
+/// NCCL counts captured work, and ends nothing while there is some.
+TEST(NcclDouble, AbortsWaitForGraphs) {
+  onRanks(2, [](Rank &rank) {
+    nccl::Comm comm = nullptr;
+    CALL(rank.join(comm, newId(rank), 2));
+    put(rank, 0, {float(rank.number())});
+    GatherGraph graph(rank, comm);
+    EXPECT_CUDA_OK(graph.get().launch(rank.stream));
+    CALL(rank.wait());
+    Ending abort(rank, [&] { CALL(rank.api.commAbort(comm)); });
+    auto everyone = rank.world.openChannel(allRanks(rank.world));
+    ASSERT_TRUE(everyone.isOk());
+    auto countEnded = [&] {
+      int32_t ended = abort.hasEnded();
+      EXPECT_CUDA_OK((*everyone)->allReduce(&ended, &ended, 1, FSDP_RT_I32, 1));
+      return ended;
+    };
+    // Of one process's ranks the last one waits for the graphs of all.
+    while (countEnded() == 0) {
+    }
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      EXPECT_EQ(countEnded(), 1);
+    }
+    graph.get().destroy();
+  });
+}
+
+TEST(NcclDouble, TheEndWaitsForGraphs) {
+  onRanks(1, [](Rank &rank) {
+    nccl::Comm comm = nullptr;
+    CALL(rank.join(comm, newId(rank), 1));
+    put(rank, 0, {1});
+    GatherGraph graph(rank, comm);
+    Ending end(rank, [&] {
+      CALL(rank.api.commFinalize(comm));
+      CALL(rank.api.commDestroy(comm));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(end.hasEnded());
+    graph.get().destroy();
+  });
+}
+
+TEST(NcclDouble, MemoryThatPeersCannotAccess) {
+  onRanks(
+      2,
+      [](Rank &rank) {
+        nccl::Comm comm = nullptr;
+        CALL(rank.join(comm, newId(rank), 2));
+        put(rank, 0, {1});
+        CALL(rank.api.allGather(rank.at(0), rank.at(1024), 1, nccl::float32,
+                                comm, rank.stream));
+        EXPECT_NE(rank.wait(), cu::success);
+        EXPECT_HAS(rank.lastError(comm), "expected access to buffers of");
+        CALL(rank.api.commAbort(comm));
+      },
+      Peers::None);
+}
+
+/// As the driver would give it to a program that asks for nothing.
+TEST(NcclDouble, MemoryThatNobodyElseCanOpen) {
+  onRanks(1, [](Rank &rank) {
+    cu::AllocationProperties properties = rank.context.allocation();
+    EXPECT_EQ(properties.handleTypes, cu::handleFile);
+    EXPECT_EQ(properties.flags.directRdma, 1);
+    properties.handleTypes = 0;
+    constexpr size_t page = size_t(2) << 20;
+    cu::AllocationHandle handle = 0;
+    cu::Pointer base = 0;
+    const rt::DriverApi &driver = rank.driver;
+    CALL(driver.memCreate(&handle, page, &properties, 0));
+    CALL(driver.memReserve(&base, page, 0, 0, 0));
+    CALL(driver.memMap(base, page, 0, handle, 0));
+    cu::Access access = {properties.location, cu::accessReadWrite};
+    CALL(driver.memSetAccess(base, page, &access, 1));
+    nccl::Comm comm = nullptr;
+    CALL(rank.join(comm, newId(rank), 1));
+    auto made =
+        rt::CudaGraph::capture(rank.context, rank.stream, [&]() -> Status {
+          auto *there = reinterpret_cast<void *>(base);
+          return rank.api.check(rank.api.allReduce(there, there, 1,
+                                                   nccl::float32, nccl::sum,
+                                                   comm, rank.stream),
+                                "ncclAllReduce", comm);
+        });
+    EXPECT_HAS(made.status().message(), "expected memory that others can open");
+    CALL(rank.api.commAbort(comm));
   });
 }
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "devices/cuda/Nvtx.h"
+#include "devices/cuda/driver/Nvtx.h"
 
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>

@@ -7,8 +7,8 @@
 
 #include "LinearCuda.h"
 #include "TestKernels.h"
-#include "devices/cuda/OwnKernels.h"
-#include "devices/cuda/SumKernels.h"
+#include "devices/cuda/kernels/OwnKernels.h"
+#include "devices/cuda/kernels/SumKernels.h"
 #include "fsdp-rt/dependent-launch.h"
 
 #include <gtest/gtest.h>

@@ -28,7 +28,10 @@ class Program:
         self.path.write_bytes(image)
 
     def command(self, *arguments):
-        """One step from the fixture's parameters, on its first batch."""
+        """One step from the fixture's parameters, on its first batch; attention by the compiler's kernels, unless the
+        arguments say otherwise."""
+        if "--attention" not in arguments:
+            arguments = ("--attention", "own", *arguments)
         return [self.path, "--device", "cuda", "--params", self.fixture / "params.safetensors",
                 "--data", self.fixture / "batches.safetensors", "--steps", "1", "--lr", "0.001", "--quiet", *arguments]
 

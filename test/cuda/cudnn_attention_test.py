@@ -12,6 +12,8 @@ import os
 import pathlib
 import re
 import shutil
+import socket
+import subprocess
 import tempfile
 import unittest
 
@@ -146,6 +148,54 @@ class CudnnAttention(unittest.TestCase):
             outcome, saved, _ = self.run_program(self.gpt2, "--attention", "auto", FSDP_CUDA_LIBS=folder)
         self.assertEqual(saved, ours)
         self.assertIn("note: attention: by our kernels; cannot open cuDNN, which computes attention: ", outcome.stdout)
+
+    def train(self, *arguments, **environment):
+        """What steps say, and what the newest checkpoint in the folder that --save names says of the device."""
+        command = [self.gpt2.path, "--device", "cuda", "--data", self.gpt2.fixture / "batches.safetensors", "--lr", "0.001",
+                   *arguments]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        saved = pathlib.Path(arguments[arguments.index("--save") + 1])
+        return outcome, json.loads((saved / (saved / "latest").read_text().strip() / "meta.json").read_text())["device"]
+
+    def test_the_default_and_what_a_checkpoint_keeps_of_it(self):
+        start = ("--init", "seed=0", "--steps", "1")
+        with tempfile.TemporaryDirectory() as folder:
+            saved = pathlib.Path(folder, "saved")
+            outcome, device = self.train(*start, "--save", saved)
+            self.assertRegex(outcome.stdout, TIMES)
+            self.assertEqual(device, {"name": "cuda", "choices": {"attention": "2 of 2 by cuDNN 9.19.0"}})
+            go_on = ("--resume", saved, "--steps", "2", "--save", pathlib.Path(folder, "on"))
+            outcome, _ = self.train(*go_on)
+            self.assertNotIn("--attention", outcome.stderr)
+            outcome, device = self.train(*go_on[:4], "--save", pathlib.Path(folder, "own"), "--attention", "own")
+            self.assertEqual(device["choices"], {"attention": "own"})
+            self.assertIn("warning: --resume: " + str(saved / "step-00000001") + ": --attention: expected 2 of 2 by cuDNN 9.19.0, "
+                          "as when the state was saved, got own: sums have another order\n", outcome.stderr)
+
+    def test_a_rank_without_the_library(self):
+        """auto: all have our kernels; cudnn: refused."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = Program(folder, "gpt2-head64-bf16", "--mesh", "shard=2")
+            for library in LIBRARIES.glob("lib*.so*"):
+                shutil.copy(library, folder)
+            pathlib.Path(folder, "libcudnn.so.9").write_text("no library")
+            for attention, message in (("auto", "note: attention: by our kernels; rank 0 has cuDNN 9.19.0, and no cuDNN on "
+                                                "rank 1 "),
+                                       ("cudnn", "error: rank 1: .*--attention cudnn: cannot open cuDNN")):
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", 0))
+                    port = listener.getsockname()[1]
+                command = program.command("--attention", attention)
+                command.remove("--quiet")
+                ranks = [subprocess.Popen(
+                    command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2",
+                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **({"FSDP_CUDA_LIBS": folder} if rank else {})})
+                         for rank in (0, 1)]
+                text = "".join(process.communicate(timeout=120)[0] for process in ranks)
+                self.assertEqual([process.returncode for process in ranks], [0, 0] if attention == "auto" else [1, 1], text)
+                self.assertRegex(text, message)
 
     def test_versions_that_are_not_taken(self):
         outcome, _, _ = self.run_program(self.gpt2, "--attention", "cudnn", FSDP_CUDNN_VERSION="91001")

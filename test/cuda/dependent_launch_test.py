@@ -108,7 +108,9 @@ class DependentLaunchTest(unittest.TestCase):
         _, dependent, _ = self.run_program(program)
         image = program.read()
         kernels = list(KERNEL.finditer(image))
-        self.assertGreaterEqual({kernel[1].decode() for kernel in kernels}, {name for name, n in dependent.items() if n})
+        # (Marks are of the runtime's own code.)
+        self.assertGreaterEqual({kernel[1].decode() for kernel in kernels},
+                                {name for name, n in dependent.items() if n} - {"fsdp_mark"})
         for kernel in kernels:
             self.assertEqual(kernel[0].count(WAIT), 1)
             self.assertEqual(kernel[0].count(LAUNCH), 1)

@@ -25,6 +25,8 @@ GIVES_BACK = re.compile(r"cu\w+(Destroy|Free|FreeHost|Release|Unmap|Unload)(_v2)
 # Up to half of their calls belong to the end of a rank, after its last result. How often queries are made depends on
 # time.
 ENDS = ("cuCtxSetCurrent", "cuStreamSynchronize", "cuStreamQuery")
+# Without these a run goes on, and rank 0 says what is lacking.
+LACKING = re.compile("(?m)^warning: (NCCL connects with other ranks while|streams have no priorities)")
 
 
 class FaultsTest(unittest.TestCase):
@@ -54,8 +56,13 @@ class FaultsTest(unittest.TestCase):
 
     def check(self, graph, function, n, count):
         status, errors = self.run_program(graph, FSDP_EMULATOR_FAULT=f"{function}:{n}:{ERROR}")
-        if GIVES_BACK.fullmatch(function) or (function in ENDS and n == count):
+        # (A graph's first synchronisation belongs to memory that is given back.)
+        if (GIVES_BACK.fullmatch(function) or (function in ENDS and n == count) or
+                (function == "cuStreamSynchronize" and n == 1)):
             self.assertIn(status, (0, 1), errors)
+            return
+        if LACKING.search(errors) or function == "cuCtxGetStreamPriorityRange":
+            self.assertEqual(status, 0, errors)
             return
         self.assertEqual(status, 1, errors)
         if function == "cuStreamIsCapturing":

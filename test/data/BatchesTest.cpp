@@ -40,7 +40,8 @@ protected:
   std::unique_ptr<BatchSource> open(const std::string &spec, int rank = 0,
                                     int ranks = 1) {
     manifest = parsed(description);
-    auto source = openBatches(spec, manifest.train(), rank, ranks, notes);
+    auto source =
+        openBatches(spec, manifest.train(), rank, ranks, notes, options);
     EXPECT_TRUE(source.isOk()) << source.status().message();
     return source.isOk() ? std::move(*source) : nullptr;
   }
@@ -49,9 +50,10 @@ protected:
     auto source = open(spec, rank, ranks);
     return source ? readInts(*source, step) : Ints();
   }
-  std::string refusal(const std::string &spec, int ranks = 1) {
+  std::string refusal(const std::string &spec, int ranks = 1, int rank = 0) {
     manifest = parsed(description);
-    return messageOf(openBatches(spec, manifest.train(), 0, ranks, notes));
+    return messageOf(
+        openBatches(spec, manifest.train(), rank, ranks, notes, options));
   }
   void tokens(const std::string &dtype = "I64", json high = 300) {
     addInput(description, "input_ids", dtype, {2, 3}, 0, high);
@@ -66,6 +68,7 @@ protected:
   json description;
   Manifest manifest;
   std::vector<std::string> notes;
+  DataOptions options;
   Status failure;
 };
 
@@ -91,7 +94,7 @@ TEST_F(BatchesTest, WindowsWrapWithinABatch) {
 }
 
 TEST_F(BatchesTest, BinIsSixteenBitLittleEndian) {
-  tokens("I32", 70000);
+  tokens("I32", 65536);
   std::string path = text("t.bin", std::string("\x01\x00\xff\xff\x00\x01"
                                                "\x02\x00\x03\x00\x04\x00"
                                                "\x05\x00",
@@ -106,23 +109,132 @@ TEST_F(BatchesTest, BinIsSixteenBitLittleEndian) {
   EXPECT_EQ(labels[5], 5);
 }
 
+/// `tokens` as they stand in a file, with llm.c's header where it has a magic.
+template <typename T>
+std::string tokenBytes(const std::vector<T> &tokens, int32_t magic = 0,
+                       int32_t version = 0, int32_t told = 0) {
+  std::string bytes;
+  if (magic) {
+    std::vector<int32_t> header(256);
+    header[0] = magic, header[1] = version, header[2] = told;
+    bytes.assign(reinterpret_cast<const char *>(header.data()), 1024);
+  }
+  return bytes.append(reinterpret_cast<const char *>(tokens.data()),
+                      tokens.size() * sizeof(T));
+}
+
+TEST_F(BatchesTest, HeadersAndOptionsSayHowWideTokensAre) {
+  tokens("I64", 128256);
+  std::vector<uint32_t> wide = {1, 2, 128000, 4, 5, 6, 7};
+  const std::vector<int64_t> ids = {1, 2, 128000, 4, 5, 6};
+  EXPECT_EQ(ints(text("h.bin", tokenBytes(wide, 20240801, 7, 7)), 1)[0], ids);
+  // 16 bits do not hold these ids: nothing is taken for granted.
+  std::string plain = text("p.bin", tokenBytes(wide));
+  EXPECT_CONTAINS(refusal(plain),
+                  "expected --token-bits 32, or 16, beside token ids up to "
+                  "128255, which 16 bits do not hold, got neither");
+  options.tokenBits = 32;
+  EXPECT_EQ(ints(plain, 1)[0], ids);
+  EXPECT_EQ(open(plain)->kind(), "32-bit tokens");
+  EXPECT_CONTAINS(refusal(text("p.bin", tokenBytes(wide) + "ab")),
+                  "expected 32-bit tokens, so a multiple of 4, got 30 bytes");
+  std::vector<uint16_t> narrow = {1, 2, 3, 4, 5, 6, 7};
+  std::string told = text("n.bin", tokenBytes(narrow, 20240520, 1, 7));
+  EXPECT_CONTAINS(refusal(told),
+                  "expected --token-bits 16, as its header says, "
+                  "got 32");
+  options.tokenBits = 0;
+  EXPECT_EQ(ints(told, 1)[1], (std::vector<int64_t>{2, 3, 4, 5, 6, 7}));
+  EXPECT_CONTAINS(refusal(text("n.bin", tokenBytes(narrow, 20240520, 1, 9))),
+                  "expected 9 tokens, as its header says, got 7");
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(BatchesTest, WideTokensReadAsNarrowOnesAreRefused) {
+  tokens("I64", 60000);
+  std::vector<uint32_t> wide(40);
+  for (size_t i = 0; i < wide.size(); ++i)
+    wide[i] = uint32_t(i * 1499 % 60000);
+  std::string path = text("w.bin", tokenBytes(wide));
+  EXPECT_CONTAINS(refusal(path),
+                  "got a 0 in every second one, as 32-bit tokens "
+                  "look: say --token-bits 32");
+  options.tokenBits = 32;
+  EXPECT_EQ(ints(path, 1)[0][1], 1499);
+  options.tokenBits = 16;
+  EXPECT_EQ(ints(path, 1)[0][2], 1499);
+  // Zeros that do not alternate may be meant.
+  options.tokenBits = 0;
+  std::vector<uint16_t> padded(40);
+  std::fill(padded.begin(), padded.begin() + 15, 7);
+  open(text("z.bin", tokenBytes(padded)));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_CONTAINS(notes[0], "25 of the first 40 16-bit tokens are 0");
+}
+
+/// Each rank looks at its share when the file is opened.
+TEST_F(BatchesTest, EveryTokenIsLookedAtOnce) {
+  tokens("I64", 'p');
+  for (size_t bad : {0, 5, 11, 12}) {
+    std::string contents = "abcdefghijklm";
+    contents[bad] = 'z';
+    std::string path = text("x", contents);
+    manifest = parsed(description);
+    int refused = 0;
+    for (int rank = 0; rank < 3; ++rank)
+      refused += !openBatches(path, manifest.train(), rank, 3, notes).isOk();
+    EXPECT_EQ(refused, 1) << bad;
+  }
+  // Four windows and the last label are 13 tokens: what follows is not read.
+  open(text("x", "abcdefghijklmz"));
+}
+
+/// What is allowed beside a range does not make the range wider.
+TEST_F(BatchesTest, TokensBetweenARangeAndWhatIsAllowedAreRefused) {
+  tokens("I64", 'p');
+  for (json &input : description["programs"][0]["inputs"])
+    input["allowed"] = {'z'};
+  EXPECT_EQ(ints(text("x", "zbcdefghijklz"), 1)[0][0], 'z');
+  EXPECT_CONTAINS(refusal(text("x", "zbcdefyhijklm")), "token 121 at byte 6");
+}
+
+TEST_F(BatchesTest, TokensGoOnBehindThoseThatWereTaken) {
+  tokens();
+  std::string path = text("x", "abcdefghijklmnopqrstuvwxyz");
+  auto one = open(path);
+  EXPECT_EQ(one->unitsOfBatch(1), 6);
+  EXPECT_EQ(one->unitsOfBatch(3), 18);
+  // After a step of two ranks, on one.
+  EXPECT_EQ(one->startAt(12), 12);
+  EXPECT_EQ(readInts(*one, 1)[0],
+            (std::vector<int64_t>{'m', 'n', 'o', 'p', 'q', 'r'}));
+  // No sequence is begun in its midst.
+  EXPECT_EQ(one->startAt(13), 15);
+  EXPECT_EQ(readInts(*one, 1)[0][0], 'p');
+  EXPECT_EQ(one->remarks(2).size(), 0u); // 8 sequences, of which 5 were begun
+  EXPECT_EQ(one->remarks(3).size(), 1u);
+  auto drawn = open("random:seed=1");
+  Ints third = readInts(*drawn, 3);
+  EXPECT_EQ(drawn->startAt(2), 2);
+  EXPECT_EQ(readInts(*drawn, 1), third);
+}
+
 TEST_F(BatchesTest, TokensOutOfBoundsAreNamed) {
   tokens("I64", 'e');
-  ints(text("x", "abcdefghijklm"), 1);
-  EXPECT_CONTAINS(messageOf(failure), "/x: token 101 at byte 4, for input "
-                                      "'input_ids': expected 0 <= token < 101");
+  EXPECT_CONTAINS(refusal(text("x", "abcdefghijklm")),
+                  "/x: token 101 at byte 4, for input "
+                  "'input_ids': expected 0 <= token < 101");
   description["programs"][0]["inputs"][1]["low"] = 'c';
   description["programs"][0]["inputs"][1]["high"] = nullptr;
   description["programs"][0]["inputs"][0]["high"] = nullptr;
-  ints(text("x", "abcdefghijklm"), 1);
-  EXPECT_CONTAINS(messageOf(failure), "token 98 at byte 1, for input 'labels': "
-                                      "expected 99 <= token");
+  EXPECT_CONTAINS(refusal(text("x", "abcdefghijklm")),
+                  "token 98 at byte 1, for input 'labels': "
+                  "expected 99 <= token");
 }
 
 TEST_F(BatchesTest, TokensMustFitTheDtype) {
   addInput(description, "ids", "I16", {1, 2}, nullptr, nullptr);
-  ints(text("t.bin", std::string("\x01\x00\x00\x80", 4)), 1);
-  EXPECT_CONTAINS(messageOf(failure),
+  EXPECT_CONTAINS(refusal(text("t.bin", std::string("\x01\x00\x00\x80", 4))),
                   "token 32768 at byte 2, for input 'ids': expected a token "
                   "that I16 holds");
 }
@@ -154,7 +266,7 @@ TEST_F(BatchesTest, TokenFilesThatDoNotFitAreRefused) {
 
 TEST_F(BatchesTest, WhatIsNoTextIsRefusedByName) {
   using namespace std::string_literals;
-  tokens();
+  tokens("I64", 65536);
   for (auto [begin, message] : std::vector<std::pair<std::string, std::string>>{
            {"\xff\xfeh\0i\0"s, "got text in UTF-16: convert it to UTF-8"},
            {"\xfe\xff\0h\0i"s, "got text in UTF-16"},
@@ -174,17 +286,13 @@ TEST_F(BatchesTest, WhatIsNoTextIsRefusedByName) {
     notes.clear();
     EXPECT_NE(open(text("x.bin", contents)), nullptr);
     for (const std::string &note : notes)
-      EXPECT_CONTAINS(note, "/x.bin: expected 16-bit tokens, got what begins "
-                            "like ");
+      EXPECT_CONTAINS(note, "/x.bin: expected tokens, got what begins like ");
   }
   EXPECT_TRUE(notes.empty()); // a gzip's two bytes
   open(text("x.bin", "\x93NUMPY" + std::string(40, 'x')));
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_CONTAINS(notes[0], "begins like a NumPy array (.npy): if it is one, "
                             "write its tokens with ");
-  open(text("x.bin", "\x88\xd8\x34\x01\x01\0\0\0"s + std::string(40, 'x')));
-  ASSERT_EQ(notes.size(), 2u);
-  EXPECT_CONTAINS(notes[1], "llm.c's header of 1024 bytes");
 }
 
 TEST_F(BatchesTest, WhatIsSeldomMeantAsTextIsTold) {
@@ -240,6 +348,7 @@ protected:
       ids.push_back(100 + i), labels.push_back(i % 10);
     specs = {{"input_ids", FSDP_RT_I64, {3, 2, 2, 2}},
              {"labels", FSDP_RT_I64, {3, 2, 2}}};
+    options.ranks = DataOptions::Ranks::First;
   }
   std::string write() {
     std::vector<const void *> data = {ids.data(), labels.data()};
@@ -257,6 +366,64 @@ TEST_F(StoredBatchesTest, StepAndRankPickARow) {
   EXPECT_EQ(ints(path, 2, 1, 2), (Ints{{112, 113, 114, 115}, {6, 7}}));
   EXPECT_EQ(ints(path, 4), ints(path, 1)); // wraps around
   EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(StoredBatchesTest, OtherNumbersOfRanksNeedAChoice) {
+  std::string path = write();
+  options.ranks = DataOptions::Ranks::Equal;
+  EXPECT_EQ(ints(path, 2)[0][0], 108);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_CONTAINS(notes[0], "expected batches for 1 rank, got those for 2 "
+                            "ranks: those of the first 1 are read alone; "
+                            "--data-ranks all reads them all in turn");
+  notes.clear();
+  EXPECT_CONTAINS(refusal(path, 3),
+                  "expected batches for at least 3 ranks, got "
+                  "those for 2 ranks: --data-ranks all");
+  Ints second = ints(path, 1, 1, 2);
+  options.ranks = DataOptions::Ranks::All;
+  EXPECT_EQ(ints(path, 2), second);
+  EXPECT_EQ(ints(path, 1, 1, 3), second);
+  // Of as many ranks both are the same, and so is where they go on.
+  auto one = open(path);
+  EXPECT_EQ(one->rankBatches(), 6);
+  EXPECT_EQ(one->startAt(3), 3);
+  EXPECT_EQ(readInts(*one, 1), ints(path, 2, 1, 2));
+  options.ranks = DataOptions::Ranks::First;
+  auto first = open(path);
+  EXPECT_EQ(first->startAt(3), 4);
+  EXPECT_EQ(readInts(*first, 1)[0][0], 116);
+  EXPECT_CONTAINS(messageOf(checkUsed(options, {"text"})),
+                  "--data-ranks: expected a safetensors file, got 'text'");
+  EXPECT_OK(checkUsed(options, {"text", "safetensors"}));
+}
+
+/// Each rank looks at its share when the file is opened, by chunks: at every
+/// value that is read, and at no other rank's.
+TEST_F(StoredBatchesTest, EveryValueIsLookedAtOnce) {
+  constexpr int64_t batches = 12000, width = 3, perCell = 8;
+  static_assert(batches * width * perCell * 8 > 2 * scanChunkBytes);
+  description = makeManifest(1, 1, {});
+  addInput(description, "input_ids", "I64", {perCell}, 0, 10);
+  specs = {{"input_ids", FSDP_RT_I64, {batches, width, perCell}}};
+  ids.assign(batches * width * perCell, 9);
+  const int64_t chunk = scanChunkBytes / (perCell * 8);
+  for (int64_t cell : {int64_t(0), chunk - 1, chunk, chunk + 1, chunk + 2,
+                       batches * width / 2, batches * width - 2}) {
+    ids[cell * perCell + 7] = 10;
+    std::string path = write();
+    ids[cell * perCell + 7] = 9;
+    for (auto which : {DataOptions::Ranks::First, DataOptions::Ranks::All}) {
+      options.ranks = which;
+      manifest = parsed(description);
+      int refused = 0;
+      for (int rank = 0; rank < 2; ++rank)
+        refused += !openBatches(path, manifest.train(), rank, 2, notes, options)
+                        .isOk();
+      bool isRead = which == DataOptions::Ranks::All || cell % width < 2;
+      EXPECT_EQ(refused, int(isRead)) << cell;
+    }
+  }
 }
 
 TEST_F(StoredBatchesTest, AreKnownByWhatTheyHold) {
@@ -288,16 +455,13 @@ TEST_F(BatchesTest, TokensThatLookLikeAHeaderAreTokens) {
 
 TEST_F(StoredBatchesTest, ValuesOutOfBoundsAreNamed) {
   ids[2 * 8 + 4 + 3] = 1030;
-  std::string path = write();
-  ints(path, 3, 1, 2);
   EXPECT_CONTAINS(
-      messageOf(failure),
+      refusal(write(), 2, 1),
       "b.safetensors: token id 1030 of input_ids in batch 3, rank 1, "
       "element 3: expected 0 <= id < 1024");
   labels[1] = -1;
-  ints(write(), 1);
-  EXPECT_CONTAINS(messageOf(failure), "value -1 of labels in batch 1, rank 0, "
-                                      "element 1: expected 0 <= value < 10");
+  EXPECT_CONTAINS(refusal(write()), "value -1 of labels in batch 1, rank 0, "
+                                    "element 1: expected 0 <= value < 10");
 }
 
 TEST_F(StoredBatchesTest, ValuesBesideTheBoundsMayBeAllowed) {
@@ -306,15 +470,15 @@ TEST_F(StoredBatchesTest, ValuesBesideTheBoundsMayBeAllowed) {
   labels[1] = 255;
   EXPECT_EQ(ints(write(), 1)[1], (std::vector<int64_t>{-100, 255}));
   labels[1] = -5;
-  ints(write(), 1);
-  EXPECT_CONTAINS(messageOf(failure),
+  EXPECT_CONTAINS(refusal(write()),
                   "value -5 of labels in batch 1, rank 0, element 1: expected "
                   "0 <= value < 10, or -100, or 255");
 }
 
 TEST_F(StoredBatchesTest, RefusesWhatDoesNotFit) {
-  EXPECT_CONTAINS(refusal(write(), 3),
-                  "'input_ids': expected batches for at least 3 ranks, got 2");
+  EXPECT_CONTAINS(
+      refusal(write(), 3),
+      "expected batches for at least 3 ranks, got those for 2 ranks");
   specs[1].shape = {3, 2, 1, 2};
   EXPECT_CONTAINS(refusal(write()), "'labels': expected shape [batches, ranks] "
                                     "and then [2], got [3, 2, 1, 2]");
@@ -460,7 +624,8 @@ TEST_F(BatchesTest, LoaderGivesTheStepsInOrder) {
 
 TEST_F(BatchesTest, LoaderFailsAtTheStepThatIsBad) {
   tokens("I64", 'z');
-  auto source = open(text("x", "abcdefghijklz"));
+  auto source = open(text("x", "abcdefghijklm"));
+  text("x", "abcdefghijklz");
   std::vector<char> arena(manifest.arenaBytes);
   VectorMemory memory(arena);
   auto loader =

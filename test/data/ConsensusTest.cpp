@@ -239,6 +239,55 @@ json onHost(json description) {
   return description;
 }
 
+/// A parameter that is trained at one time and frozen at another.
+TEST_F(CheckpointTest, KeepsTheStatesOfWhatBothTrain) {
+  json both = twoUnits(1, 2), one = twoUnits(1, 1);
+  one["flat_params"][1]["states"] = json::array(); // v is frozen
+  Manifest trained = parsed(both), frozen = parsed(one);
+  auto load = [&](const Manifest &manifest, Arenas &arenas) {
+    auto found = findCheckpoint(dir.file("saves"));
+    EXPECT_OK(found.status());
+    std::vector<std::string> notes;
+    EXPECT_OK(loadCheckpoint(*found, manifest, 0, arenas.memory(), notes));
+    return notes;
+  };
+  std::string path = dir.file("saves/step-00000003");
+  // States of what is frozen now are left out, and that is said.
+  ASSERT_OK(save(both, 3));
+  Arenas without(frozen);
+  EXPECT_EQ(load(frozen, without),
+            (std::vector<std::string>{
+                path + ": the optimizer states of 'v.a', which the program "
+                       "does not train, are left out"}));
+  const OptimizerState &kept = frozen.flatParams[0].states[0];
+  float third;
+  std::memcpy(&third, without.at(kept) + 3 * 4, 4);
+  EXPECT_EQ(third, 3);
+  // Those of what was frozen begin anew.
+  ASSERT_OK(removeTree(dir.file("saves")));
+  std::string name = dir.file("saves");
+  ASSERT_OK(onRanks(1, [&](int rank, Consensus &ranks) {
+    Arenas arenas(frozen);
+    EXPECT_OK(initializeFromSeed(frozen, rank, 3, 1, arenas.memory()));
+    fillState(frozen, 0, frozen.flatParams[0], arenas.at(kept));
+    CheckpointWriter::Options options;
+    options.directory = name;
+    std::vector<std::string> notes;
+    auto writer = CheckpointWriter::create(frozen, rank, ranks, options, notes);
+    return writer.isOk() ? writer->save(3, arenas.memory()) : writer.status();
+  }));
+  Arenas with(trained, /*fill=*/1);
+  EXPECT_EQ(load(trained, with),
+            (std::vector<std::string>{
+                path + ": has no optimizer states of 'v.a', not trained when "
+                       "it was saved: they begin anew"}));
+  float value;
+  std::memcpy(&value, with.at(trained.flatParams[1].states[0]), 4);
+  EXPECT_EQ(value, 0);
+  std::memcpy(&value, with.at(trained.flatParams[0].states[0]) + 3 * 4, 4);
+  EXPECT_EQ(value, 3);
+}
+
 TEST_F(CheckpointTest, StatesComeFromAndGoToEitherArena) {
   ASSERT_OK(save(twoUnits(2, 3), 12));
   std::string path = dir.file("saves/step-00000012/optimizer.safetensors");

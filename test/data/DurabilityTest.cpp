@@ -102,7 +102,7 @@ TEST_F(DurabilityTest, AnotherProgramOrOtherDataIsToldAtResume) {
   runWell("2", training(2, {"--save", saves}));
   std::string from = "warning: --resume: " + saves + "/step-00000002: ";
   auto errorsOf = [&](const Words &words, const std::string &flaw) {
-    Outcome outcome = run("1", words, {"LINEAR_FLAW=" + flaw});
+    Outcome outcome = run("2x1", words, {"LINEAR_FLAW=" + flaw});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return outcome.err;
   };
@@ -120,7 +120,7 @@ TEST_F(DurabilityTest, AnotherProgramOrOtherDataIsToldAtResume) {
             from + "--data: expected 'batches.safetensors' (safetensors, " +
                 size +
                 " bytes), with which the state was saved, got "
-                "random:seed=3\n");
+                "random:seed=3, read from batch 2 on\n");
   // The same file elsewhere is the same; another one of its name is not.
   ASSERT_OK(makeDirectories(dir.file("d")));
   words[3] = dir.file("d/batches.safetensors");
@@ -135,7 +135,21 @@ TEST_F(DurabilityTest, AnotherProgramOrOtherDataIsToldAtResume) {
                 "(safetensors, " +
                 size +
                 " bytes) as they were when the state was saved, got "
-                "others\n");
+                "others, read from rank batch 8 on\n");
+}
+
+TEST_F(DurabilityTest, AnOptimizerWithANameIsNamed) {
+  Outcome outcome =
+      run("2", training(2, {"--save", saves}), {"LINEAR_FLAW=named"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("optimizer own:k=0.5\n"), std::string::npos)
+      << outcome.out;
+  outcome = run("2", resuming(3), {"LINEAR_FLAW=renamed"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err,
+            "warning: --resume: " + saves +
+                "/step-00000002: expected the optimizer own:k=0.5, with which "
+                "the state was saved, got own:k=0.9\n");
 }
 
 TEST_F(DurabilityTest, WhatIsNotFiniteIsNotSaved) {
@@ -186,7 +200,9 @@ TEST_F(DurabilityTest, AProgramThatSkipsStepsKeepsItsState) {
   outcome = run("2", training(4, {"--save", stopped, "--stop-on-nan"}),
                 {"LINEAR_FLAW=skip"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err, "error: step 3: grad_norm is inf (--stop-on-nan)\n");
+  EXPECT_EQ(outcome.err, "error: step 3: grad_norm is inf (--stop-on-nan); "
+                         "saved step 2 to " +
+                             stopped + "\n");
   runWell("1", training(2, {"--save", whole}));
   EXPECT_EQ(readFile(stopped + "/latest"), "step-00000002\n");
   EXPECT_EQ(readFile(stopped + "/step-00000002/optimizer.safetensors"),

@@ -110,6 +110,45 @@ TEST_F(EvaluationTest, SavesWhatEachRankComputes) {
     sum += (found[row] - target) * (found[row] - target);
   }
   EXPECT_NEAR(lines[0]["eval_loss"].get<double>(), sum / 32, 1e-4 * sum / 32);
+  // Each rank's own, of each batch.
+  std::vector<float> own = floatsOf(outputs, "loss");
+  double mean = 0;
+  for (float loss : own)
+    mean += loss / double(own.size());
+  EXPECT_NE(own[0], own[1]);
+  EXPECT_NEAR(mean, sum / 32, 1e-4 * sum / 32);
+}
+
+/// Each batch counts once, on any number of ranks, and the rest is named.
+TEST_F(EvaluationTest, CountsEachBatchOnce) {
+  // 23 sequences of 5 tokens, and a label: 5 batches of 4, and 3 sequences.
+  std::string text = dir.file("text"), reference;
+  for (int i = 0; i < 23 * 5 + 1; ++i)
+    reference += char('a' + i * i % 23);
+  writeFile(text, reference);
+  std::vector<double> losses;
+  for (const char *mesh : {"1", "2", "4"}) {
+    std::string metrics = dir.file(std::string("metrics") + mesh),
+                outputs = dir.file(std::string("out") + mesh);
+    Outcome outcome =
+        run(mesh, training(1, {"--metrics", metrics, "--eval-data", text,
+                               "--save-outputs", outputs}));
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_EQ(outcome.err, "warning: --eval-data: " + text +
+                               ": 3 of 23 sequences are left out, since they "
+                               "fill no batch\n");
+    losses.push_back(linesWith(metrics, "eval_loss")[0]["eval_loss"]);
+    std::vector<float> own = floatsOf(outputs, "loss");
+    double sum = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_EQ(own[i] == 0, i >= 5) << i;
+      sum += own[i];
+    }
+    EXPECT_NEAR(losses.back(), sum / 5, 1e-6 * sum);
+  }
+  // The step before sees the same batches on all meshes.
+  EXPECT_NEAR(losses[1], losses[0], 1e-6 * losses[0]);
+  EXPECT_NEAR(losses[2], losses[0], 1e-6 * losses[0]);
 }
 
 TEST_F(EvaluationTest, TakesTheBatchesThatItIsTold) {
@@ -175,6 +214,10 @@ TEST_F(EvaluationTest, RefusesWhatCannotBeEvaluated) {
   refuse({"--eval-data", evalData(), "--eval-steps", "3"},
          "--eval-data: expected --eval-steps of at most 2, the batches that it "
          "has, got 3");
+  writeFile(dir.file("short.txt"), std::string(16, 'a'));
+  refuse({"--eval-data", dir.file("short.txt")},
+         "--eval-data: expected at least a batch, with the inputs [4, 5], got "
+         "3 of 3 sequences");
   refuse({"--eval-data", dir.file("none")}, "No such file");
   refuse({"--eval-data", evalData(), "--save-outputs", dir.file("no/such")},
          "--save-outputs: ");

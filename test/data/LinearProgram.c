@@ -28,6 +28,8 @@
 //               other         another fingerprint
 //               step          another traced step
 //               optimizer     another constant in the optimizer
+//               named         the optimizer has a name, own:k=0.5
+//               renamed       the optimizer is another one, own:k=0.9
 //               skip          says that it skips steps that are not finite, and
 //                             does; norm is not finite in step 3
 //               own           the buffer is each rank's own: a sum of inputs
@@ -362,11 +364,9 @@ static int32_t evaluate(fsdp_rt_context *ctx) {
   if ((rc = has_queues ? fsdp_rt_start(ctx, &start[GATHERED])
                        : in_order(ctx, &start[GATHERED])) ||
       (rc = has_queues ? fsdp_rt_wait(ctx, &arrival[GATHERED]) : 0) ||
-      (rc = launch(ctx, "forward", forward, evaluate_operands, 5)) ||
-      (rc = has_queues ? fsdp_rt_start(ctx, &start[LOSS_SUMMED])
-                       : in_order(ctx, &start[LOSS_SUMMED])))
+      (rc = launch(ctx, "forward", forward, evaluate_operands, 5)))
     return rc;
-  return has_queues ? fsdp_rt_wait(ctx, &arrival[LOSS_SUMMED]) : 0;
+  return 0;
 }
 
 static const fsdp_rt_program programs[] = {{"train", step, NULL},
@@ -454,7 +454,7 @@ __attribute__((constructor)) static void write_manifest(void) {
       manifest, sizeof manifest,
       "{\"format\": 3, \"name\": \"linear\", \"fingerprint\": \"%s\","
       " \"traced\": {\"step\": \"%064d\", \"optimizer\": \"%064d\","
-      "  \"constants\": [%s]}, \"skips_nonfinite\": %s,%s"
+      "  \"constants\": [%s]%s}, \"skips_nonfinite\": %s,%s"
       " \"targets\": [{\"kind\": \"cpu\", \"cpu\": \"generic\","
       "  \"features\": [%s]}%s],"
       " \"mesh\": [{\"axis\": \"replicate\", \"size\": %d},"
@@ -514,8 +514,11 @@ __attribute__((constructor)) static void write_manifest(void) {
       "  {\"name\": \"grad_norm\", \"dtype\": \"F32\", \"shape\": [],"
       "   \"offset\": %d}]}",
       strcmp(flaw, "other") == 0 ? "abd" : "abc", strcmp(flaw, "step") == 0,
-      strcmp(flaw, "optimizer") == 0,
+      strcmp(flaw, "optimizer") == 0 || strcmp(flaw, "renamed") == 0,
       strcmp(flaw, "optimizer") == 0 ? "0.9" : "0.5",
+      strcmp(flaw, "named") == 0     ? ", \"spec\": \"own:k=0.5\""
+      : strcmp(flaw, "renamed") == 0 ? ", \"spec\": \"own:k=0.9\""
+                                     : "",
       strcmp(flaw, "skip") == 0 ? "true" : "false",
       getenv("LINEAR_NCCL") ? " \"nccl\": {\"NCCL_CROSS_NIC\": \"1\"}," : "",
       strcmp(flaw, "feature") == 0 ? "\"no-such-feature\"" : "",

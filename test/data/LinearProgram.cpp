@@ -28,8 +28,9 @@ LinearProgram::LinearProgram() {
 
 LinearProgram::Words LinearProgram::training(int steps,
                                              const Words &more) const {
-  Words words = {"--init", "seed=0", "--data",  batches,
-                 "--lr",   "0.001",  "--steps", std::to_string(steps)};
+  Words words = {"--init",       "seed=0", "--data",  batches,
+                 "--lr",         "0.001",  "--steps", std::to_string(steps),
+                 "--data-ranks", "first"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -38,6 +39,21 @@ Outcome LinearProgram::run(const std::string &mesh, const Words &arguments,
                            Words environment) const {
   Words words = {LINEAR_EXE};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  // Other data has no ranks to choose from.
+  auto isTensors = [](const std::string &word) {
+    constexpr std::string_view end = ".safetensors";
+    return word.size() > end.size() &&
+           word.compare(word.size() - end.size(), end.size(), end) == 0;
+  };
+  bool isRead = false;
+  for (size_t i = 1; i + 1 < words.size(); ++i)
+    isRead |= (words[i] == "--data" || words[i] == "--eval-data") &&
+              isTensors(words[i + 1]);
+  auto choice = std::find(words.begin(), words.end(), "--data-ranks");
+  if (!isRead && choice != words.end())
+    words.erase(choice, choice + 2);
+  else if (isRead && choice == words.end())
+    words.insert(words.end(), {"--data-ranks", "first"});
   environment.push_back("LINEAR_MESH=" + mesh);
   return runProgram(words, environment);
 }

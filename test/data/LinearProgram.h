@@ -22,8 +22,11 @@ class LinearProgram : public testing::Test {
 protected:
   using Words = std::vector<std::string>;
 
-  /// "--init seed=0 --data BATCHES --lr 0.001 --steps N", and `more`.
+  /// "--init seed=0 --data BATCHES --lr 0.001 --steps N --data-ranks first",
+  /// and `more`.
   Words training(int steps, const Words &more = {}) const;
+  /// Of files for more ranks than the mesh has, the first ranks' are read: adds
+  /// --data-ranks where it is missing, and takes it away beside other data.
   Outcome run(const std::string &mesh, const Words &arguments,
               Words environment = {}) const;
   /// Fails the test unless the program ended well.

@@ -77,14 +77,23 @@ TEST(Manifest, ReadsEverything) {
   EXPECT_EQ(m.train().findScalar("clip_norm"), nullptr);
 }
 
-TEST(Manifest, ClipNormWithoutDefaultIsInfinite) {
-  json m = good();
-  m["programs"][0]["scalars"].push_back({{"name", "clip_norm"},
-                                         {"dtype", "F32"},
-                                         {"offset", m["arena"]["bytes"]},
-                                         {"default", nullptr}});
-  setArenaBytes(m, m["arena"]["bytes"].get<int>() + 256);
-  EXPECT_EQ(*parsed(m).train().findScalar("clip_norm")->init, INFINITY);
+TEST(Manifest, ScalarsWithoutDefaultHaveThatOfTheTable) {
+  for (const scalars::Traits *known : scalars::all) {
+    EXPECT_EQ(scalars::find(known->name), known);
+    json m = good();
+    m["programs"][0]["scalars"] = {{{"name", known->name},
+                                    {"dtype", "F32"},
+                                    {"offset", m["arena"]["bytes"]},
+                                    {"default", nullptr}}};
+    setArenaBytes(m, m["arena"]["bytes"].get<int>() + 256);
+    // JSON writes any other: null says that there is none.
+    std::optional<double> init;
+    if (known == &scalars::clipNorm)
+      init = INFINITY;
+    EXPECT_EQ(parsed(m).train().findScalar(known->name)->init, init)
+        << known->name;
+  }
+  EXPECT_EQ(scalars::find("total"), nullptr);
 }
 
 TEST(Manifest, QueuesAndEventsBelongTogether) {
@@ -496,8 +505,12 @@ TEST(Manifest, ProgramsAccumulate) {
   EXPECT_EQ(m.accumulators[0].flatParam, "a");
   EXPECT_EQ(m.accumulators[0].numel, m.flatParams[0].shardNumel);
   EXPECT_EQ(m.accumulators[1].numel, m.flatParams[1].numel);
-  EXPECT_EQ(m.findKind(Program::Kind::Accumulate), &m.programs[1]);
-  EXPECT_EQ(m.findKind(Program::Kind::TrainAccumulated), &m.programs[2]);
+  EXPECT_EQ(m.microBatch(), &m.programs[1]);
+  EXPECT_EQ(m.lastMicroBatch(), &m.programs[2]);
+  EXPECT_EQ(&m.programOf(1, 1), &m.programs[0]);
+  EXPECT_EQ(&m.programOf(1, 3), &m.programs[1]);
+  EXPECT_EQ(&m.programOf(2, 3), &m.programs[1]);
+  EXPECT_EQ(&m.programOf(3, 3), &m.programs[2]);
   // Nobody adds up what they would hold.
   json without = accumulating();
   without["programs"].erase(2);
@@ -505,6 +518,31 @@ TEST(Manifest, ProgramsAccumulate) {
   EXPECT_CONTAINS(messageOf(parseManifest(without.dump())),
                   "manifest: accumulators: expected none without a program of "
                   "kind accumulate, got 2");
+}
+
+TEST(Manifest, ReadsEveryKindOfTheTable) {
+  json m = accumulating();
+  json evaluation = m["programs"][0];
+  evaluation["name"] = "evaluate";
+  evaluation["kind"] = "eval";
+  m["programs"].push_back(evaluation);
+  Manifest read = parsed(m);
+  std::set<std::string> names;
+  for (const Program &program : read.programs)
+    names.insert(program.traits().name);
+  EXPECT_EQ(names.size(), std::size(fsdp_rt::programTraits));
+  for (const ProgramTraits &traits : fsdp_rt::programTraits) {
+    EXPECT_TRUE(names.count(traits.name)) << traits.name;
+    m["programs"][3]["kind"] = traits.name + std::string("s");
+    EXPECT_CONTAINS(messageOf(parseManifest(m.dump())),
+                    "kind: expected one of train, eval, accumulate, "
+                    "train_accumulated, got '" +
+                        std::string(traits.name) + "s'");
+  }
+  EXPECT_TRUE(read.train().traits().isStep);
+  EXPECT_FALSE(read.evaluation()->traits().writesStates);
+  EXPECT_TRUE(read.microBatch()->traits().isWithinStep());
+  EXPECT_TRUE(read.lastMicroBatch()->traits().updates);
 }
 
 class AccumulationRule : public testing::TestWithParam<Broken> {};

@@ -63,6 +63,15 @@ TEST(Metrics, ConsoleLine) {
                               "1.23MiB tps: 12,345");
 }
 
+TEST(Metrics, NanHasNoSign) {
+  StepMetrics m;
+  m.loss = std::copysign(NAN, -1);
+  m.gradNorm = -NAN;
+  EXPECT_CONTAINS(toConsoleLine(m), " loss: nan grad_norm: nan memory: ");
+  m.gradNorm = -INFINITY;
+  EXPECT_CONTAINS(toConsoleLine(m), " grad_norm: -inf ");
+}
+
 TEST(Metrics, RatesFollowFromTheTimeOfAStep) {
   StepMetrics m;
   m.stepMs = 20;

@@ -121,8 +121,9 @@ TEST_F(MpiProgramTest, RanksThatWereGivenDifferentThingsAreRefused) {
     return words;
   };
   const Options both = {{"--init", "seed=0"},      {"--data", batches},
-                        {"--steps", "4"},          {"--lr", "0.001"},
-                        {"--save", dir.file("s")}, {"--save-every", "2"}};
+                        {"--data-ranks", "first"}, {"--steps", "4"},
+                        {"--lr", "0.001"},         {"--save", dir.file("s")},
+                        {"--save-every", "2"}};
   writeFile(dir.file("text"), std::string(500, 'x'));
   struct Case {
     std::string option, value, message, flaw = "none";

@@ -7,6 +7,7 @@
 
 #include "TestSupport.h"
 
+#include "data/CheckpointOrigin.h"
 #include "main/Console.h"
 #include "main/OptionTable.h"
 #include "main/Options.h"
@@ -110,6 +111,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{{"--init", "seed=0", "--params", "p"}, "got '--params', '--init'"},
         Bad{{"--init", "seed=0"}, "expected --data FILE or --data random"},
         Bad{{"--init", "seed=0", "--data", "x"}, "expected --steps N"},
+        Bad{enough({"--resume", "auto"}), "--resume auto: expected --save DIR"},
+        Bad{{"--resume", "auto", "--save", "s", "--data", "x", "--steps", "5"},
+            "to begin with where it has none, got none of the two"},
+        Bad{enough({"--token-bits", "8"}), "expected 16 or 32, got '8'"},
+        Bad{enough({"--data-ranks", "2"}), "expected first or all, got '2'"},
         Bad{enough({"--setps", "4"}), "'--setps'; did you mean --steps?"},
         Bad{enough({"--hlep"}), "did you mean --help?"},
         Bad{enough({"--saveevery=4"}), "did you mean --save-every?"},
@@ -138,7 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
             "--reduction: expected exact or nccl, got 'mean'"},
         Bad{enough({"--backend", "nccl"}),
             "--backend: expected local, mpi or tcp, got 'nccl'"},
-        Bad{enough({"--backend", "gloo"}), "expected local, mpi or tcp, got 'gloo'"},
+        Bad{enough({"--backend", "gloo"}),
+            "expected local, mpi or tcp, got 'gloo'"},
         Bad{enough({"--backend=mpi", "--link=1"}),
             "--link: expected the local"},
         Bad{enough({"--link", "0"}), "--link: expected BYTES_PER_SECOND"},
@@ -243,12 +250,41 @@ TEST(Registry, RefusesWithWhatThereIs) {
                   "expected auto, off or on, got 'maybe'");
   EXPECT_CONTAINS(
       messageOf(
-          findDevice("cpu", {"cpu"})->device->checkSetting("graph", "on")),
+          findDevice("cpu", {"cpu"})->device->settings().check("graph", "on")),
       "expected a setting of processors");
   EXPECT_CONTAINS(messageOf(findBackend("nccl").status()),
                   "expected local, mpi or tcp, got 'nccl'");
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/true).name, "mpi");
   EXPECT_STREQ(defaultBackend(/*isRankPerProcess=*/false).name, "local");
+}
+
+TEST(Registry, SettingsAreOptionsWhoseHelpSaysTheirInitialValue) {
+  for (const hal::DeviceSetting *setting : deviceSettings()) {
+    const std::string option = std::string("--") + setting->name;
+    auto found = std::find_if(
+        optionTable().begin(), optionTable().end(),
+        [&](const OptionSpec &spec) { return spec.name == option; });
+    ASSERT_NE(found, optionTable().end()) << option;
+    EXPECT_EQ(found->value, setting->values);
+    EXPECT_CONTAINS(found->help, std::string("default: ") + setting->initial);
+    EXPECT_OK(checkSetting(setting->name, setting->initial));
+    Options options;
+    EXPECT_OK(found->set(options, setting->initial));
+    EXPECT_EQ(options.deviceSettings[setting->name], setting->initial);
+  }
+}
+
+TEST(Registry, RanksAgreeOnSettingsThatMust) {
+  const hal::DeviceKind &cuda = *findDevice("cuda", {"cuda"})->device;
+  std::map<std::string, std::string> agreed;
+  for (const Setting &setting :
+       agreedSettings(cuda, {{"channel", "host"}, {"graph", "off"}}))
+    agreed[setting.name] = setting.value;
+  EXPECT_EQ(agreed,
+            (std::map<std::string, std::string>{{"--device", "cuda"},
+                                                {"--attention", "auto"},
+                                                {"--channel", "host"},
+                                                {"--reduction", "exact"}}));
 }
 
 TEST(Options, WhatFollowsFromAccumulateIsNotSet) {
@@ -277,6 +313,20 @@ TEST(Options, WhatFollowsFromAccumulateIsNotSet) {
   EXPECT_EQ(refusal("accumulation_weight=2"),
             "--scalar accumulation_weight: expected a scalar that users set, "
             "got one that follows from --accumulate");
+}
+
+/// The option that the table names is there, and sets what users may set.
+TEST(Options, ScalarsOfTheTableHaveTheirOptions) {
+  for (const scalars::Traits *known : scalars::all) {
+    SCOPED_TRACE(known->name);
+    Result<Options> options = parseOptions(enough({known->option, "2"}));
+    ASSERT_OK(options.status());
+    bool isOfUsers = known->setter == scalars::Setter::User;
+    EXPECT_EQ(options->hasScalar(known->name), isOfUsers);
+    EXPECT_EQ(optionOf(known->name),
+              isOfUsers ? known->option
+                        : std::string("--scalar ") + known->name);
+  }
 }
 
 TEST(Console, Bar) {

@@ -36,6 +36,27 @@ protected:
     return readFile(saves + name + "params.safetensors") +
            readFile(saves + name + "optimizer.safetensors");
   }
+  /// On as many ranks nothing is said; on others, that a step takes more or
+  /// less.
+  void resumeOn(const char *mesh, const char *before, const Words &words,
+                const Words &environment = {}) {
+    Outcome outcome = run(mesh, words, environment);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    auto ranks = [](const std::string &mesh) {
+      return mesh == "2x2" ? 4 : mesh[0] - '0';
+    };
+    if (ranks(mesh) == ranks(before))
+      EXPECT_EQ(outcome.err, "");
+    else
+      EXPECT_CONTAINS(outcome.err,
+                      "the batch of a step: expected " +
+                          std::to_string(4 * ranks(before)) +
+                          " samples of all ranks and micro-batches, as when "
+                          "the state was saved, got " +
+                          std::to_string(4 * ranks(mesh)) + "\n");
+    EXPECT_LE(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1)
+        << outcome.err;
+  }
   std::string saves = dir.file("saves"), other = dir.file("other");
 };
 
@@ -57,7 +78,7 @@ TEST_F(ResumeTest, EqualsAnUninterruptedRunOnAnyMesh) {
     std::string second = dir.file("second" + std::to_string(run++));
     runWell(before, training(5, {"--save", first}));
     EXPECT_EQ(stateAt(first, 5).size(), reference.size());
-    runWell(after, resuming(first, 8, {"--save", second}));
+    resumeOn(after, before, resuming(first, 8, {"--save", second}));
     EXPECT_EQ(stateAt(second, 8), reference) << before << " to " << after;
   }
 }
@@ -78,7 +99,7 @@ TEST_F(ResumeTest, StatesInTheHostsMemoryAreStatesAsAnyOthers) {
         std::string first = dir.file("first" + std::to_string(run));
         std::string second = dir.file("second" + std::to_string(run++));
         runWell(mesh, training(5, {"--save", first}), before);
-        runWell(next, resuming(first, 8, {"--save", second}), after);
+        resumeOn(next, mesh, resuming(first, 8, {"--save", second}), after);
         EXPECT_EQ(stateAt(second, 8), reference) << mesh << " to " << next;
       }
 }
@@ -149,18 +170,26 @@ TEST_F(OwnTensorsTest, AreRankZerosOnAnotherNumberOfRanks) {
     std::string again = dir.file(std::string("again") + mesh);
     Outcome outcome = runOwn(mesh, resuming(saves, 3, {"--save", again}));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_EQ(outcome.err,
-              "warning: " + path + " (of 2 ranks): each of " + mesh +
-                  (*mesh == '1' ? " rank" : " ranks") +
-                  " starts from rank 0's 'params/count', which differ between "
-                  "ranks\n");
+    EXPECT_CONTAINS(outcome.err,
+                    "warning: " + path + " (of 2 ranks): " +
+                        (*mesh == '1' ? "the rank" : "each of 4 ranks") +
+                        " starts from rank 0's 'params/count', which differ "
+                        "between ranks\n");
   }
-  // Nor has a program that changes its buffer alike on all ranks any use for
-  // them; the other way round, there are none to go on from.
-  runWell("2", resuming(saves, 3, {"--save", other}));
+  // So does a program that changes its buffer alike on all ranks; where they
+  // are equal, nothing is lost, on any number of ranks.
+  EXPECT_CONTAINS(run("2", resuming(saves, 3, {"--save", other})).err,
+                  "each of 2 ranks starts from rank 0's 'params/count'");
   EXPECT_FALSE(pathExists(ranksFileAt(other, 3)));
-  EXPECT_CONTAINS(runOwn("2", resuming(other, 4)).err,
-                  "(of 2 ranks): each of 2 ranks starts from rank 0's");
+  EXPECT_EQ(runOwn("2", resuming(other, 4)).err, "");
+  std::vector<int64_t> equal = {7, 7};
+  ASSERT_OK(writeSafetensors(ranksFileAt(saves, 2),
+                             {{"params/count", FSDP_RT_I64, {2}}},
+                             {equal.data()}));
+  signAgain(path);
+  for (const char *mesh : {"1", "4"})
+    EXPECT_EQ(runOwn(mesh, resuming(saves, 3)).err.find("rank 0's"),
+              std::string::npos);
 }
 
 TEST_F(OwnTensorsTest, AreRefusedWhereTheyAreNotWhole) {
@@ -224,10 +253,11 @@ TEST_F(ResumeTest, AnInterruptSavesAfterTheRunningStep) {
     Outcome outcome =
         run(mesh, training(6, {"--save", saves}), {"LINEAR_FLAW=interrupt:3"});
     EXPECT_EQ(outcome.status, 1);
-    EXPECT_EQ(outcome.err, "error: interrupted at step 3\n");
+    EXPECT_EQ(outcome.err,
+              "error: interrupted at step 3; saved step 3 to " + saves + "\n");
     EXPECT_EQ(entriesOf(saves),
               (std::vector<std::string>{"latest", "step-00000003"}));
-    runWell("2", resuming(saves, 6, {"--save", saves}));
+    resumeOn("2", mesh, resuming(saves, 6, {"--save", saves}));
     EXPECT_EQ(stateAt(saves, 6), stateAt(other, 6));
   }
   Outcome outcome = run("2", training(6), {"LINEAR_FLAW=interrupt:3"});
@@ -253,7 +283,7 @@ TEST_F(ResumeTest, RefusesADirectoryOfAnotherRun) {
   expectRefusal("1", training(2, {"--save", saves}),
                 "holds checkpoint step-00000002 already: expected --resume");
   runWell("1", training(3, {"--save", other}));
-  expectRefusal("2", resuming(other, 4, {"--save", saves}), "already");
+  expectRefusal("1", resuming(other, 4, {"--save", saves}), "already");
   EXPECT_EQ(stateAt(saves, 2), before);
 }
 
@@ -340,6 +370,12 @@ TEST_F(ResumeTest, RefusesAnotherModelAndAnotherOptimizer) {
                 "missing 4 tensors: 'weight.momentum', 'bias.momentum', "
                 "'weight.step', 'bias.step'; unexpected 1 tensor: "
                 "'weight.exp_avg'");
+  // One step count is that of both, which are one unit.
+  rewrite("/optimizer.safetensors", {{"weight.momentum", FSDP_RT_F32, {5}},
+                                     {"weight.step", FSDP_RT_F32, {}}});
+  expectRefusal("1", resuming(saves, 3),
+                "got one for 'weight' and none for 'bias', which was not "
+                "trained when the state was saved");
   rewrite("/params.safetensors", {{"weight", FSDP_RT_F32, {6}},
                                   {"bias", FSDP_RT_BF16, {1}},
                                   {"gain", FSDP_RT_F32, {}},
@@ -389,13 +425,13 @@ protected:
   }
   /// Whatever happened, what `latest` names is complete, and the next run
   /// cleans up.
-  void checkWhatIsLeft(int n) {
+  void checkWhatIsLeft(const char *mesh, int n) {
     Words again = training(6, {"--save", saves, "--keep", "1"});
     if (pathExists(saves + "/latest"))
       again = resuming(saves, 6, {"--save", saves, "--keep", "1"});
     else
       EXPECT_EQ(run("1", resuming(saves, 6)).status, 1) << n;
-    runWell("2", again, program);
+    runWell(mesh, again, program);
     std::vector<std::string> expected = {"latest", "step-00000006"};
     EXPECT_EQ(entriesOf(saves), expected) << n;
     EXPECT_EQ(stateAt(saves, 6), whole) << n;
@@ -407,7 +443,7 @@ protected:
       if (outcome.status == 0)
         break;
       EXPECT_EQ(outcome.signal, SIGKILL) << n;
-      checkWhatIsLeft(n);
+      checkWhatIsLeft(mesh, n);
     }
     EXPECT_GT(n, 40);
   }
@@ -447,7 +483,7 @@ TEST_F(FaultTest, AnyChangeMayFail) {
       EXPECT_TRUE(name == "latest" || name.find(".tmp") == std::string::npos ||
                   isTold)
           << n << name;
-    checkWhatIsLeft(n);
+    checkWhatIsLeft("2", n);
   }
   EXPECT_GT(failures, 30);
   EXPECT_GT(survived, 10);

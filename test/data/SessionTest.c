@@ -100,16 +100,6 @@ static void test_creation(void) {
   CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "got 'gloo'");
   options.backend = "local";
-  options.blas = "none";
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
-                "none");
-  options.blas = NULL;
-  options.device = "cpu";
-  options.graph = "off";
-  CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
-                "graph: expected a setting of processors");
-  options.graph = NULL;
-  options.device = NULL;
   options.threads = -1;
   CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
                 "got -1");
@@ -123,16 +113,72 @@ static void test_creation(void) {
   CHECK(fsdp_step(NULL, 0) == FSDP_FAILED);
 }
 
+/* Whose ranks are threads of this process; NULL: the first device that can. */
+static fsdp_session *open_session(const char *device) {
+  fsdp_session *s = NULL;
+  fsdp_session_options options = {
+      .size = sizeof options, .backend = "local", .device = device};
+  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s));
+  return s;
+}
+
+/* Options of the device, by name, before its ranks start. */
+static void test_options(void) {
+  fsdp_session *s = open_session("cpu");
+  CHECK_REFUSED(s, fsdp_set_option(s, NULL, "auto"), "expected 'name'");
+  CHECK_REFUSED(s, fsdp_set_option(s, "blas", NULL), "expected 'value'");
+  CHECK_REFUSED(s, fsdp_set_option(s, "blas", "none"),
+                "blas: expected auto, openblas or onednn, got 'none'");
+  CHECK_REFUSED(s, fsdp_set_option(s, "graph", "off"),
+                "graph: expected a setting of processors, queue-threads or "
+                "blas, got 'graph'");
+  CHECK_REFUSED(s, fsdp_step(s, 0), "expected an initial state");
+  CHECK_OK(s, fsdp_set_option(s, "blas", "auto"));
+  CHECK_OK(s, fsdp_set_option(s, "queue-threads", "off"));
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  CHECK_REFUSED(s, fsdp_set_option(s, "blas", "auto"),
+                "expected 'blas' before the first initial state");
+  fsdp_destroy(s);
+}
+
+/* A norm that clips, set before the ranks start, after, or not at all. */
+static void train_clipped(int before, int after, float *weight) {
+  fsdp_session *s = open_session(NULL);
+  if (before)
+    CHECK_OK(s, fsdp_set_scalar(s, "clip_norm", 1e-3));
+  CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  if (after)
+    CHECK_OK(s, fsdp_set_scalar(s, "clip_norm", 1e-3));
+  train(s, 0, 2);
+  read_weight(s, weight);
+  fsdp_destroy(s);
+}
+
+static void test_scalars_before_the_state(void) {
+  float before[5], after[5], without[5];
+  train_clipped(1, 0, before);
+  train_clipped(0, 1, after);
+  train_clipped(0, 0, without);
+  CHECK(memcmp(before, after, sizeof before) == 0);
+  CHECK(memcmp(before, without, sizeof before) != 0);
+}
+
+/* For a device: NULL leaves an option out. */
+static void set_options(fsdp_session *s, const char *graph,
+                        const char *reduction, const char *channel) {
+  const char *const given[][2] = {
+      {"graph", graph}, {"reduction", reduction}, {"channel", channel}};
+  for (size_t i = 0; i < sizeof given / sizeof *given; ++i)
+    if (given[i][1])
+      CHECK_OK(s, fsdp_set_option(s, given[i][0], given[i][1]));
+}
+
 /* The rate is in the device's memory: a graph that was captured once reads
  * what each step was given. */
 static void train_at_rates(const char *device, const char *graph, int changes,
                            float *weight) {
-  fsdp_session *s = NULL;
-  fsdp_session_options options = {.size = sizeof options,
-                                  .backend = "local",
-                                  .device = device,
-                                  .graph = graph};
-  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s));
+  fsdp_session *s = open_session(device);
+  set_options(s, graph, NULL, NULL);
   CHECK_OK(s, fsdp_init_from_seed(s, 0));
   for (int step = 0; step < STEPS; ++step) {
     set_batch(s, step);
@@ -159,14 +205,8 @@ static void test_changing_rates(void) {
 static void train_on(const char *device, const char *graph,
                      const char *reduction, const char *channel,
                      float *weight) {
-  fsdp_session *s = NULL;
-  fsdp_session_options options = {.size = sizeof options,
-                                  .backend = "local",
-                                  .device = device,
-                                  .graph = graph,
-                                  .reduction = reduction,
-                                  .channel = channel};
-  CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s));
+  fsdp_session *s = open_session(device);
+  set_options(s, graph, reduction, channel);
   CHECK_OK(s, fsdp_init_from_seed(s, 0));
   train(s, 0, 3);
   read_weight(s, weight);
@@ -178,11 +218,11 @@ static void test_cuda(void) {
                                         {"off", "exact", "nccl"},
                                         {"on", NULL, NULL},
                                         {NULL, NULL, "host"}};
-  static const char *const refused[][4] = {
-      {"maybe", NULL, NULL, "graph: expected auto, off or on, got 'maybe'"},
-      {NULL, "fast", NULL, "reduction: expected exact or nccl, got 'fast'"},
-      {NULL, NULL, "tcp", "channel: expected nccl or host, got 'tcp'"},
-      {"on", NULL, "host", "expected auto or off beside --channel host"}};
+  static const char *const refused[][3] = {
+      {"graph", "maybe", "graph: expected auto, off or on, got 'maybe'"},
+      {"reduction", "fast", "reduction: expected exact or nccl, got 'fast'"},
+      {"channel", "tcp", "channel: expected nccl or host, got 'tcp'"}};
+  fsdp_session *s;
   float expected[5], weight[5];
   train_on("cpu", NULL, NULL, NULL, expected);
   for (size_t i = 0; i < sizeof told / sizeof *told; ++i) {
@@ -192,17 +232,17 @@ static void test_cuda(void) {
   train_on("cuda", NULL, "nccl", NULL, weight);
   for (int i = 0; i < 5; ++i)
     CHECK(weight[i] - expected[i] < 1e-5 && expected[i] - weight[i] < 1e-5);
-  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
-    fsdp_session *s;
-    fsdp_session_options options = {.size = sizeof options,
-                                    .backend = "local",
-                                    .device = "cuda",
-                                    .graph = refused[i][0],
-                                    .reduction = refused[i][1],
-                                    .channel = refused[i][2]};
-    CHECK_REFUSED(NULL, fsdp_create(&fsdp_rt_artifact_entry, &options, &s),
-                  refused[i][3]);
-  }
+  s = open_session("cuda");
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i)
+    CHECK_REFUSED(s, fsdp_set_option(s, refused[i][0], refused[i][1]),
+                  refused[i][2]);
+  set_options(s, "on", NULL, "host");
+  for (int i = 0; i < 2; ++i)
+    CHECK_REFUSED(s, fsdp_init_from_seed(s, 0),
+                  "expected auto or off beside --channel host");
+  CHECK_REFUSED(s, fsdp_set_option(s, "graph", "off"),
+                "expected 'graph' before the first initial state");
+  fsdp_destroy(s);
 }
 
 static void test_order_and_arguments(fsdp_session *s) {
@@ -380,6 +420,8 @@ static void test_failing_step(fsdp_session *s) {
 static void test_local(const char *program) {
   fsdp_session *s = NULL, *second = NULL;
   test_creation();
+  test_options();
+  test_scalars_before_the_state();
   CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, NULL, &s));
   if (!s)
     return;
@@ -464,6 +506,10 @@ static void test_mpi(void) {
   CHECK_OK(s, fsdp_ranks(s, &world, &first, &count));
   CHECK(world > 1 && count == 1);
   CHECK_OK(s, fsdp_init_from_seed(s, 0));
+  if (failures) {
+    fsdp_destroy(s);
+    return;
+  }
   test_parameters(s);
   test_evaluation(s);
   test_training(s);

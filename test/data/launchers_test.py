@@ -177,12 +177,23 @@ class LaunchersTest(unittest.TestCase):
             self.finish(processes)
 
     def test_a_rank_that_is_missing(self):
-        for missing, message in ((3, "expected 4 ranks within 2 s, got 0, 1 and 2 and not 3"),
+        for missing, message in ((3, "expected 4 ranks within 2 s, got 0, 1 and 2 and not 3 (FSDP_CONNECT_TIMEOUT"),
                                  (0, "expected rank 0 at 127.0.0.1:")):
             places = [place for place in torchrun(4, free_port(), FSDP_CONNECT_TIMEOUT=2) if place["RANK"] != missing]
             errors = self.finish(self.start(places, mesh=4), fails=True, within=15)
             for error in errors:
                 self.assertIn(message, error)
+
+    def test_a_rank_that_is_late(self):
+        """After five seconds those that have come say who has not."""
+        for late in (1, 0):
+            places = torchrun(2, free_port())
+            for place in places:
+                place["LOCAL_RANK"] = 0
+            first = self.start([places[1 - late]], mesh=2)
+            time.sleep(6)
+            errors = self.finish(first + self.start([places[late]], mesh=2), within=15)
+            self.assertRegex(errors[0], rf"^note: rank {1 - late} waits for rank {late} .*, for up to 20 s \(FSDP_CONNECT_TIMEOUT\)\n$")
 
     def test_two_that_are_the_same_rank(self):
         places = torchrun(3, free_port())

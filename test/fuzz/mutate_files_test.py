@@ -31,6 +31,7 @@ class Judging(unittest.TestCase):
                 *mutate_files.run([sys.executable, "-c", code]))
         self.assertEqual("", python("pass"))
         self.assertIn("-11", python("import os; os.kill(os.getpid(), 11)"))
+        self.addCleanup(setattr, mutate_files, "SECONDS", mutate_files.SECONDS)
         mutate_files.SECONDS = 1
         self.assertIn("1 seconds", python("import time; time.sleep(60)"))
 

@@ -78,6 +78,21 @@ class Install(unittest.TestCase):
         self.assertIn(f"libfsdp-rt.so.1 => {self.lib}/", run("ldd", library))
         self.check_trains("gpt2", self.bin / "fsdp-run", library)
 
+    def test_programs_run_with_older_libraries(self):
+        """Those of RHEL 9 and Ubuntu 22.04: glibc 2.34, and any C++ library."""
+        self.compile_step("mixed", "exe", self.dir / "train-mixed")
+        self.compile_step("mixed", "so", self.dir / "libmixed.so")
+        for file in (self.dir / "train-mixed", self.dir / "libmixed.so",
+                     self.bin / "fsdp-run", self.lib / "libfsdp-rt.so.1"):
+            text = run("readelf", "--wide", "--dynamic", "--version-info", file)
+            self.assertNotIn("libstdc++", text, file)
+            self.assertNotIn("GLIBCXX", text, file)
+            versions = re.findall(r"GLIBC_2\.(\d+)", text)
+            self.assertTrue(versions, file)
+            self.assertLessEqual(max(map(int, versions)), 34, file)
+            # A marker of glibc 2.36.
+            self.assertNotIn("GLIBC_ABI_DT_RELR", text, file)
+
     def test_plans_for_installed_clusters(self):
         text = run(self.bin / "fsdp-plan",
                    ARGS.fixtures / "mixed" / "model.mlir", "--mesh", "shard=8",

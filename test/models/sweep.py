@@ -15,7 +15,7 @@ meshes every rank trains on the first one's batches.
   sweep.py vit t5 --device cuda         # on a GPU, or an emulated one
 
 With `--device cuda` the libraries of FSDP_CUDA_LIBS, or where there is no such
-variable the doubles of BIN/../test/cuda/emulator, which execute a step in
+variable the doubles of BIN/../lib/fsdp-emulator, which execute a step in
 tenths of a second: `--steps 2` is enough then.
 
 Needs what fsdp-export needs (torch, torch-mlir, transformers); without it the
@@ -324,8 +324,8 @@ def main():
     options = parser.parse_args()
     if options.device == "cuda":
         options.compile_arg.append("--target=cpu,cuda")
-        options.run_arg.append("--device=cuda")
-        doubles = options.bin.resolve().parent / "test/cuda/emulator"
+        options.run_arg += ["--device=cuda", "--attention=own"]
+        doubles = options.bin.resolve().parent / "lib/fsdp-emulator"
         if "FSDP_CUDA_LIBS" not in os.environ:
             # A card for which a program holds PTX alone.
             os.environ.update(FSDP_CUDA_LIBS=str(doubles),

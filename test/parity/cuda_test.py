@@ -1,6 +1,6 @@
 """Programs on the device cuda, which an emulated driver is, against PyTorch and the CPU's code.
 
-FSDP_CUDA_LIBS names the folder of the doubles of CUDA's libraries: build/test/cuda/emulator. The
+FSDP_CUDA_LIBS names the folder of the doubles of CUDA's libraries: build/lib/fsdp-emulator. The
 PTX that the compiler wrote is executed there, so losses and norms must be as near to
 PyTorch's as those of the processors' code may be; tolerances are those of the fixture.
 

@@ -38,7 +38,7 @@ class Refusals(StepTest):
 
     def words(self, program=None, **replaced):
         options = {"-n": 2, "--params": self.fixture.params, "--data": self.fixture.batches,
-                   "--steps": 3, "--lr": 0.001, "--threads": 1}
+                   "--data-ranks": "first", "--steps": 3, "--lr": 0.001, "--threads": 1}
         for name, value in replaced.items():
             options[("-" if len(name) == 1 else "--") + name.replace("_", "-")] = value
         return [program or self.program] + [

@@ -16,8 +16,7 @@ from steps import read_tensors
 
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("ranks", ctypes.c_int32), ("threads", ctypes.c_int32),
-                ("backend", ctypes.c_char_p), ("blas", ctypes.c_char_p),
-                ("device", ctypes.c_char_p)]
+                ("backend", ctypes.c_char_p), ("device", ctypes.c_char_p)]
 
 
 class Session:
@@ -28,7 +27,7 @@ class Session:
         self.handle = ctypes.c_void_p()
         entry = getattr(self.api, pathlib.Path(library).stem.removeprefix("lib") + "_artifact")
         entry.restype = ctypes.c_void_p
-        options = Options(ctypes.sizeof(Options), 0, 1, backend.encode(), None, None)
+        options = Options(ctypes.sizeof(Options), 0, 1, backend.encode(), None)
         if self.api.fsdp_create(entry(), ctypes.byref(options), ctypes.byref(self.handle)):
             raise SystemExit(self.api.fsdp_last_error(None).decode())
 

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -96,6 +97,8 @@ class StepTest(unittest.TestCase):
     temporary = tempfile.TemporaryDirectory(prefix="fsdp-parity-")
     folder = pathlib.Path(temporary.name)
     programs = {}
+    # The runs in which the emulator looked for races.
+    looked = set()
     count = 0
 
     @staticmethod
@@ -117,9 +120,35 @@ class StepTest(unittest.TestCase):
                 words += [] if "--target" in words else ["--target", f"cpu,{DEVICE}"]
             elif "-n" in words and any(str(program) in words for program in StepTest.programs.values()):
                 words += [] if "--device" in words else ["--device", DEVICE]
+        # Batches of fixtures are for four ranks: the first ranks' are meant.
+        reads = any(option in ("--data", "--eval-data") and value.endswith(".safetensors")
+                    for option, value in zip(words, words[1:]))
+        if reads and "--data-ranks" not in words and words[0] != str(BIN / "fsdp-compile"):
+            words += ["--data-ranks", "first"]
+        # Who computes attention decides its bits.
+        if ("--device", "cuda") in zip(words, words[1:]) and "--attention" not in words:
+            words += ["--attention", "own"]
         return subprocess.run(words, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=TIME_LIMIT,
-                              env={**os.environ, **(environment or {})})
+                              env={**os.environ, **StepTest.skip_known_races(words), **(environment or {})})
+
+    @staticmethod
+    def skip_known_races(words):
+        """The variable that turns the emulator's search for races off, which is 40 % of its time, where a run with the same
+        launches was searched before: of the same program, number of ranks, issue, backend and order of streams; else {}.
+        """
+        if "FSDP_EMULATOR_RACES" in os.environ or ("--device", "cuda") not in zip(words, words[1:]):
+            return {}
+        pairs = dict(zip(words, words[1:]))
+        program = tuple(word for word in words if word.endswith("-train"))
+        if not program:
+            return {}
+        run = (program, os.environ.get("FSDP_EMULATOR_SEED"),
+               *(pairs.get(option) for option in ("-n", "--graph", "--backend", "--reduction", "--accumulate", "--eval-every")))
+        if run in StepTest.looked:
+            return {"FSDP_EMULATOR_RACES": "0"}
+        StepTest.looked.add(run)
+        return {}
 
     def compile(self, fixture, mesh, *options, optimizer=None, again=False):
         key = (fixture.name, mesh, options, optimizer)
@@ -139,7 +168,9 @@ class StepTest(unittest.TestCase):
             others = r"(\w+ .* ms, bound .* ms, gap .* %, on .*\n)*"
             # What there is code for.
             code = r"cuda: PTX for .*\n" if "--target" in options or DEVICE == "cuda" else ""
-            self.assertRegex(outcome.stderr, rf"\A{wraps}step .* ms, bound .* ms, gap .* %, on .*\n{others}{over}{code}\Z"
+            # A kernel that decides the step is warned of, with its line.
+            said = re.sub(r"(?m)^\S+: warning: in .* of its roof: .*\n.*\n *\^\n", "", outcome.stderr)
+            self.assertRegex(said, rf"\A{wraps}step .* ms, bound .* ms, gap .* %, on .*\n{others}{over}{code}\Z"
                              if "--cluster" in options else rf"\Anot planned: .*\n{code}\Z")
             self.programs[key] = program
         return self.programs[key]

@@ -102,7 +102,7 @@ fsdp_rt_matmul_desc matmulDesc(int32_t dtype) {
   for (int64_t &extent : desc.batch)
     extent = 1;
   desc.alpha = 1;
-  desc.dtype = dtype;
+  desc.dtype = desc.c_dtype = dtype;
   return desc;
 }
 const fsdp_rt_matmul_desc matmulDescs[] = {matmulDesc(FSDP_RT_F32),

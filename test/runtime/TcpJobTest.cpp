@@ -406,7 +406,8 @@ TEST_F(TcpJobTest, WhatCannotBeConnectedIsToldWithItsAddress) {
   EXPECT_EQ(
       job->connect(0, 7, quiet_.get(), /*waitLimit=*/0).status().message(),
       "cannot connect with rank 0 (process 4711 on gpu01) at 127.0.0.1:" +
-          std::to_string(port) + ": Connection refused");
+          std::to_string(port) +
+          ": Connection refused, tried for 0.3 s (FSDP_CONNECT_TIMEOUT)");
 }
 
 TEST_F(TcpJobTest, AHostThatCallsItselfALoopbackAddressCanBeReached) {

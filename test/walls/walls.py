@@ -45,6 +45,9 @@ PLAN = r"fsdp/Plan/"
 # Kinds of transfers and queues, for those who know no runtime; their table.
 TRANSFERS = r"fsdp/ABI/Transfers\.h"
 TRANSFER_TABLE = r"fsdp-rt/transfers\.def"
+# Kinds of programs, and scalars by name, to both.
+PROGRAMS = r"fsdp-rt/programs\.h"
+SCALARS = r"fsdp-rt/scalars\.h"
 # What the compiler knows of the runtime.
 ABI = r"fsdp/ABI/"
 # Codes of the runtime, and the table of its calls and descriptors.
@@ -76,6 +79,8 @@ CHANGES = (r"\b(OpBuilder|IRRewriter|PatternRewriter|ImplicitLocOpBuilder)\b"
            r"|->replaceUsesOfWith\(|\.replaceAllUsesExcept\("
            r"|\.replaceUsesWithIf\(|->setOperands?\(|->insertOperands\("
            r"|->eraseOperands?\(")
+# Ops that communicate.
+COLLECTIVES = r"\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"
 EXCEPTIONS = r"\bthrow\b(?! *\()"
 
 
@@ -90,9 +95,9 @@ class Room:
 
 ROOMS = [
     # The dialect knows neither analyses nor passes.
-    Room("lib/Dialect", [DIALECT, TRANSFERS, TRANSFER_TABLE, BESIDE],
+    Room("lib/Dialect", [DIALECT, TRANSFERS, TRANSFER_TABLE, PROGRAMS, BESIDE],
          PASS_ROOM + "|mlir/Analysis/"),
-    Room("include/fsdp/Dialect", [DIALECT, TRANSFERS],
+    Room("include/fsdp/Dialect", [DIALECT, TRANSFERS, PROGRAMS],
          PASS_ROOM + "|mlir/Analysis/"),
     # The bridge: nothing else of the compiler expands the runtime's calls.
     Room("lib/ABI", [ABI, ABI_TABLE, TRANSFER_TABLE, BESIDE],
@@ -112,7 +117,8 @@ ROOMS = [
     # Analyses look, and take no options. Step alone makes structs of IR and
     # knows costs; kernels are formed without.
     Room("lib/Analysis/Contract", [DIALECT, CONTRACT, BESIDE], LOOKS, CHANGES),
-    Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT], LOOKS, CHANGES),
+    Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT, SCALARS], LOOKS,
+         CHANGES),
     Room("lib/Analysis/Code", [DIALECT, COSTS, DEVICE_CODE, BESIDE],
          LOOKS_AT_CODE, CHANGES),
     Room("include/fsdp/Analysis/Code", [DIALECT, COSTS, DEVICE_CODE],
@@ -145,28 +151,28 @@ ROOMS = [
     Room("passes/Kernels",
          [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, BESIDE],
          CODE + "|" + COST,
-         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
+         r"\bLLVM::|fsdp_rt_|" + COLLECTIVES),
     Room("passes/Kernels/Common",
          [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, MIN_CUT, PASSES,
           r"Kernels/Common/", BESIDE],
          CODE + "|" + COST,
-         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce)\w*Op\b"),
+         r"\bLLVM::|fsdp_rt_|" + COLLECTIVES),
     # What one target makes of them knows no other target.
     Room("passes/Kernels/CPU",
          [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES, TILES,
           r"Kernels/Common/", BESIDE],
          CODE + "|" + COST,
-         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
+         r"\bLLVM::|fsdp_rt_|" + COLLECTIVES),
     # (NVVM's dialect, for names of its attributes.)
     Room("passes/Kernels/CUDA",
          [DIALECT, CONTRACT, STEP, KERNELS, ATTENTION, PASSES,
           r"Kernels/Common/", BESIDE],
          r"mlir/(Conversion|Target)/|llvm/(IR|CodeGen|Target|MC)/|" + COST,
-         r"\bLLVM::|fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
+         r"\bLLVM::|fsdp_rt_|" + COLLECTIVES),
     # Products of a warp, for which no dialect above NVVM has a lowering.
     Room("passes/Kernels/CUDA/MatrixInstructions.cpp", [BESIDE],
          r"mlir/(Conversion|Target)/|llvm/(IR|CodeGen|Target|MC)/|" + COST,
-         r"fsdp_rt_|\b(AllGather|ReduceScatter|AllReduce|AllToAll)\w*Op\b"),
+         r"fsdp_rt_|" + COLLECTIVES),
     # The schedule orders and places.
     Room("passes/Schedule",
          [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, PASSES, BESIDE],
@@ -174,8 +180,11 @@ ROOMS = [
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
          [DIALECT, ABI, CODES, TILES, DEPENDENT, SCHEDULE, ARENA, CONTRACT, STEP, ATTENTION,
-          PASSES, BESIDE],
+          r"Lower/Math/", PASSES, BESIDE],
          COST),
+    # Functions of numbers know nothing of steps.
+    Room("passes/Lower/Math", [r"Lower/Math/", BESIDE], CODE + "|" + COST,
+         r"\bLLVM::|fsdp_rt_"),
     # This looks at everything and changes nothing.
     Room("passes/Verify",
          [DIALECT, SCHEDULE, CONTRACT, STEP, KERNELS, PASSES, BESIDE], "",
@@ -227,7 +236,12 @@ ROOMS = [
     Room("runtime/devices/cpu",
          [r"core/", r"hal/", r"devices/cpu/", r"fsdp-rt/"], DEVICES,
          EXCEPTIONS),
-    Room("runtime/devices/cuda",
+    # Above the driver each library is alone; what runs programs knows all.
+    *[Room(f"runtime/devices/cuda/{name}",
+           [r"core/", r"hal/", r"devices/cuda/driver/",
+            rf"devices/cuda/{name}/", r"fsdp-rt/"], DEVICES, EXCEPTIONS)
+      for name in ("driver", "blas", "dnn", "nccl", "kernels")],
+    Room("runtime/devices/cuda/run",
          [r"core/", r"hal/", r"devices/cuda/", r"fsdp-rt/"], DEVICES,
          EXCEPTIONS),
     Room("runtime/channels/local",
@@ -256,7 +270,22 @@ ROOMS = [
           r"registry/", r"main/", r"fsdp-rt/"], DEVICES, EXCEPTIONS),
     # Tools: thin, over lib and passes; those that run, over the runtime's ABI.
     Room("tools", [r"fsdp/", BESIDE], r"core/|main/|devices/|channels/|fsdp-rt/"),
+    # What a program says of itself is read by its reader before it is written.
+    Room("tools/fsdp-compile/ManifestFault.cpp", [r"data/Manifest\.h", BESIDE]),
     Room("tools/fsdp-run", [r"fsdp-rt/"], DEVICES + "|fsdp/"),
+    # The emulated driver knows nothing of this project, and no toolkit: text
+    # of PTX, what executes it, instructions, calls; its tests ask the calls.
+    # Doubles of libraries compute on streams, by what the driver has for them.
+    Room("tools/fsdp-emulator", [r"driver/", BESIDE]),
+    Room("tools/fsdp-emulator/ptx", [r"ptx/"], DEVICES),
+    Room("tools/fsdp-emulator/execution", [r"ptx/", r"execution/"], DEVICES),
+    Room("tools/fsdp-emulator/instructions",
+         [r"ptx/", r"execution/", r"instructions/"], DEVICES),
+    Room("tools/fsdp-emulator/driver",
+         [r"execution/", r"instructions/", r"driver/"], DEVICES),
+    Room("tools/fsdp-emulator/libraries",
+         [r"instructions/FloatFormats\.h", r"driver/Extension\.h",
+          r"libraries/", BESIDE], DEVICES),
 ]
 
 SOURCES = {".c", ".cpp", ".h", ".td", ".def", ".inc", ".cu"}

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ManifestFault.h"
 #include "fsdp/Driver/Compiler.h"
 #include "fsdp/Driver/StepCommandLine.h"
 #include "fsdp/Tool/CrashHandler.h"
@@ -61,37 +62,6 @@ static cl::opt<bool> printsPipeline(
     cl::desc("Compile nothing; print what fsdp-opt takes as --pass-pipeline "
              "to do the same"),
     cl::cat(category));
-static cl::opt<std::string> cluster(
-    "cluster", cl::value_desc("file.json | name"),
-    cl::desc("Let transfers run beside the computation, as is best on this "
-             "cluster (default: one after the other)"),
-    cl::cat(category));
-static cl::opt<std::string>
-    profile("profile", cl::value_desc("file.json"),
-            cl::desc("Take kernels' times from what an executable of this step "
-                     "wrote with --profile, not from the cluster file"),
-            cl::cat(category));
-static cl::opt<std::string>
-    order("order", cl::init("scheduled"),
-          cl::desc("scheduled | fsdp (prefetch one unit ahead) | in_order"),
-          cl::cat(category));
-static cl::opt<std::string>
-    memoryBudget("memory-budget", cl::value_desc("24GiB"),
-                 cl::desc("What a rank may use (default: what the cluster's "
-                          "device has)"),
-                 cl::cat(category));
-static cl::opt<bool> forwardPrefetch(
-    "forward-prefetch", cl::init(true),
-    cl::desc("With --order fsdp: gather the next unit of forward early"),
-    cl::cat(category));
-static cl::opt<std::string>
-    backwardPrefetch("backward-prefetch", cl::init("pre"),
-                     cl::desc("With --order fsdp: pre | post | none"),
-                     cl::cat(category));
-static cl::opt<bool> limitAllGathers(
-    "limit-all-gathers", cl::init(true),
-    cl::desc("With --order fsdp: at most two units are gathered at once"),
-    cl::cat(category));
 static cl::opt<std::string>
     remarks("remarks-filter", cl::value_desc("regex"),
             cl::desc("Print what passes of such names decided, and why, as "
@@ -105,39 +75,39 @@ static cl::opt<std::string>
     missedRemarks("remarks-filter-missed", cl::value_desc("regex"),
                   cl::desc("Print what passes of such names did not do"),
                   cl::cat(category));
-static cl::opt<bool> guard(
-    "guard",
-    cl::desc("Debugging: poison memory outside of its planned life, and check "
-             "at run time that nobody writes there or behind a buffer"),
-    cl::cat(category));
 
 /// What each option that acts before a level needs: an input that is not there
 /// yet.
 static void addLevelRules(llvm::SmallVector<OptionRule> &rules) {
-  using Options = llvm::ArrayRef<const cl::Option *>;
-  auto needFrom = [&](Options options,
-                      std::initializer_list<llvm::StringRef> levels,
+  using Values = std::initializer_list<llvm::StringRef>;
+  auto needFrom = [&](const cl::Option &option, Values levels,
                       llvm::StringRef reason) {
-    for (const cl::Option *option : options)
-      rules.push_back({option, "--from", from, levels, reason});
+    rules.push_back({&option, "--from", from, levels, reason});
   };
-  needFrom(step.getPartitionOptions(), {"L0"},
-           "the step is partitioned already");
-  needFrom(step.getKernelOptions(), {"L0", "L1"},
-           "its kernels are there already");
+  auto allNeedFrom = [&](const PipelineOptions &options, Values levels,
+                         llvm::StringRef reason) {
+    for (ListedOption *option : getListed(options))
+      needFrom(option->get(), levels, reason);
+  };
+  llvm::StringRef partitioned = "the step is partitioned already";
+  needFrom(step.getOptimizerFile(), {"L0"}, partitioned);
+  allNeedFrom(step.get().partition, {"L0"}, partitioned);
+  allNeedFrom(step.get().kernels, {"L0", "L1"},
+              "its kernels are there already");
+  Values beforeL3 = {"L0", "L1", "L2"};
   llvm::StringRef placed = "its order and places are there already";
-  needFrom(step.getPlanOptions(), {"L0", "L1", "L2"}, placed);
-  needFrom({&cluster, &profile, &order, &memoryBudget, &forwardPrefetch,
-            &backwardPrefetch, &limitAllGathers, &guard},
-           {"L0", "L1", "L2"}, placed);
-  needFrom({&tf32, &tuning}, {"L0", "L1", "L2"},
-           "its kernels have their code already");
+  allNeedFrom(step.get().schedule, beforeL3, placed);
+  needFrom(step.getMemoryBudget(), beforeL3, placed);
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&tf32, &tuning})
+    needFrom(*option, beforeL3, "its kernels have their code already");
 }
 
 /// What each option needs to have an effect.
 static llvm::SmallVector<OptionRule> getRules() {
   llvm::SmallVector<OptionRule> rules;
   addLevelRules(rules);
+  const SchedulePipelineOptions &schedule = step.get().schedule;
   using Values = std::initializer_list<llvm::StringRef>;
   auto needEmit = [&](const cl::Option &option, Values emits,
                       llvm::StringRef reason) {
@@ -156,32 +126,41 @@ static llvm::SmallVector<OptionRule> getRules() {
     needEmit(*option,
              {"exe", "so", "ir:L1", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx"},
              "the report holds all remarks");
-  needEmit(guard, {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx"},
+  needEmit(schedule.guard,
+           {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx"},
            emit == "report" ? "the report is of the arena without borders"
                             : "there are neither kernels nor an arena yet");
-  needEmit(step.getAttention(),
+  needEmit(step.get().kernels.attention,
            {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
            "there are no kernels yet");
-  needEmit(cluster, {"exe", "so", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
+  needEmit(schedule.cluster,
+           {"exe", "so", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
            "nothing has been planned or put in order there");
 
   auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
-    rules.push_back({&option, "--cluster", cluster, {}, reason});
+    rules.push_back({&option, "--cluster", schedule.cluster, {}, reason});
   };
   auto needOrder = [&](const cl::Option &option, llvm::StringRef value,
                        llvm::StringRef reason) {
-    rules.push_back({&option, "--order", order, {value}, reason});
+    rules.push_back({&option, "--order", schedule.order, {value}, reason});
   };
-  needCluster(memoryBudget, "without one nothing is chosen");
-  needCluster(profile, "without one kernels' times do not matter");
-  rules.push_back(step.getProfileRule(profile));
-  needCluster(order, "without one nothing is put in order");
-  for (const cl::Option *option : step.getPlanOptions()) {
-    needCluster(*option, "without one nothing is chosen");
-    needOrder(*option, "scheduled", "nothing else makes a plan");
+  needCluster(step.getMemoryBudget(), "without one nothing is chosen");
+  needCluster(schedule.profile, "without one kernels' times do not matter");
+  rules.push_back(step.getProfileRule());
+  needCluster(schedule.order, "without one nothing is put in order");
+  // Options of a plan are the first of a schedule's.
+  llvm::SmallVector<ListedOption *> planning = getListed(schedule);
+  planning.truncate(getListed(OptimizeOptions()).size());
+  for (ListedOption *option : planning) {
+    if (&option->get() == &schedule.cluster ||
+        &option->get() == &schedule.profile)
+      continue;
+    needCluster(option->get(), "without one nothing is chosen");
+    needOrder(option->get(), "scheduled", "nothing else makes a plan");
   }
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
-           &forwardPrefetch, &backwardPrefetch, &limitAllGathers}) {
+           &schedule.forwardPrefetch, &schedule.backwardPrefetch,
+           &schedule.limitAllGathers}) {
     needCluster(*option, "without one nothing is put in order");
     needOrder(*option, "fsdp", "it says how FSDP orders");
   }
@@ -234,19 +213,20 @@ static int compileStep(int argc, char **argv) {
   options.emit = llvm::find_if(kinds, [](auto &kind) {
                    return kind.first == emit;
                  })->second;
-  if (llvm::Error error =
-          expectTexts({&output, &tuning, &cluster, &profile, &memoryBudget,
-                       &order, &remarks, &passedRemarks, &missedRemarks}))
+  if (llvm::Error error = expectTexts(
+          {&output, &tuning, &remarks, &passedRemarks, &missedRemarks}))
     return reportError(std::move(error));
   if (llvm::Error error = step.check())
     return reportError(std::move(error));
   if (llvm::Error error = expectOneOf(from, {"L0", "L1", "L2", "L3"}))
     return reportError(std::move(error));
   options.from = *parseLevel(from);
-  if (llvm::Error error = expectOneOf(order, {"scheduled", "fsdp", "in_order"}))
+  const SchedulePipelineOptions &schedule = step.get().schedule;
+  if (llvm::Error error =
+          expectOneOf(schedule.order, {"scheduled", "fsdp", "in_order"}))
     return reportError(std::move(error));
   if (llvm::Error error =
-          expectOneOf(backwardPrefetch, {"pre", "post", "none"}))
+          expectOneOf(schedule.backwardPrefetch, {"pre", "post", "none"}))
     return reportError(std::move(error));
   if (llvm::Error error = checkRules(getRules()))
     return reportError(std::move(error));
@@ -272,15 +252,8 @@ static int compileStep(int argc, char **argv) {
   options.march = march;
   options.tf32 = tf32;
   options.tuning = tuning;
-  options.guard = options.checkAllIndices = guard;
-  ScheduleOptions &schedule = options.schedule;
-  schedule.cluster = cluster;
-  schedule.profile = profile;
-  schedule.order = order;
-  schedule.memoryBudget = memoryBudget;
-  schedule.forwardPrefetch = forwardPrefetch;
-  schedule.backwardPrefetch = backwardPrefetch;
-  schedule.limitAllGathers = limitAllGathers;
+  options.kernels.checkAll = schedule.guard;
+  options.findManifestFault = findManifestFault;
   options.toolDir = getToolDir(argv[0], &category);
   if (llvm::Error error = compile(options))
     return reportError(std::move(error));

@@ -18,16 +18,10 @@ namespace cl = llvm::cl;
 
 static cl::OptionCategory category("fsdp-plan options");
 
-static StepCommandLine step(category);
-static cl::opt<std::string>
-    cluster("cluster", cl::value_desc("file.json|name"),
-            cl::desc("Cluster file, or the name of one that is installed"),
-            cl::cat(category));
-static cl::opt<std::string>
-    memoryBudget("memory-budget", cl::value_desc("24GiB"),
-                 cl::desc("What a rank may use (default: what the cluster's "
-                          "device has)"),
-                 cl::cat(category));
+// Plans are compared with other orders, which --fsdp describes.
+static StepCommandLine step(category,
+                            {"order", "forward-prefetch", "backward-prefetch",
+                             "limit-all-gathers", "guard"});
 static cl::opt<std::string>
     target("target", cl::value_desc("cpu|cuda|cpu,cuda"),
            cl::desc("Make code for kernels, as fsdp-compile does, so that what "
@@ -48,11 +42,6 @@ static cl::opt<std::string>
     compare("compare", cl::value_desc("dir"),
             cl::desc("Show what an executable of this step wrote with --trace "
                      "beside the simulation of the program that was compiled"),
-            cl::cat(category));
-static cl::opt<std::string>
-    profile("profile", cl::value_desc("file.json"),
-            cl::desc("Take kernels' times from what an executable of this step "
-                     "wrote with --profile"),
             cl::cat(category));
 static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
@@ -84,10 +73,11 @@ static cl::opt<bool> json("json", cl::desc("Print JSON instead of text"),
 /// What each option needs to have an effect, beside @axes of a sweep.
 static llvm::SmallVector<OptionRule> getRules(llvm::ArrayRef<SweepAxis> axes) {
   llvm::StringRef swept = axes.empty() ? "" : "one";
+  const cl::opt<std::string> &profile = step.get().schedule.profile;
   llvm::SmallVector<OptionRule> rules = {
       {&order, "--timeline", timeline, {}, "it says what a timeline shows"},
       {&profile, "--sweep", swept, {}, "a profile is of one program", true},
-      step.getProfileRule(profile),
+      step.getProfileRule(),
       {&computeDtype,
        "--profile",
        profile,
@@ -119,9 +109,8 @@ static int planStep(int argc, char **argv) {
   cl::ParseCommandLineOptions(
       argc, argv, "Says what a training step takes on a cluster, and why\n");
 
-  if (llvm::Error error = expectTexts({&cluster, &target, &memoryBudget,
-                                       &computeDtype, &fsdpOptions, &compare,
-                                       &profile, &timeline, &order, &html}))
+  if (llvm::Error error = expectTexts({&target, &computeDtype, &fsdpOptions,
+                                       &compare, &timeline, &order, &html}))
     return reportError(std::move(error));
   std::vector<SweepAxis> axes;
   if (sweep.getNumOccurrences()) {
@@ -138,15 +127,12 @@ static int planStep(int argc, char **argv) {
   step.fill(options);
   if (llvm::Error error = checkTogether(options))
     return reportError(std::move(error));
-  options.cluster = cluster;
   options.targets = target;
-  options.memoryBudget = memoryBudget;
   options.computeDtype = computeDtype;
   options.compare = compare;
-  options.profile = profile;
   options.fsdp = fsdpOptions;
   options.timeline = timeline;
-  options.order = order;
+  options.shownOrder = order;
   options.html = html;
   options.json = json;
   options.whatIf = whatIf;

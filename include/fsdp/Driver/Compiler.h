@@ -14,6 +14,8 @@
 
 #include "fsdp/Driver/StepScheduler.h"
 
+#include <functional>
+
 namespace mlir::fsdp {
 
 struct CompileOptions : StepOptions {
@@ -49,11 +51,9 @@ struct CompileOptions : StepOptions {
   std::string tuning;
   /// Which remarks of passes to print. A report holds all.
   RemarkFilters remarks;
-  /// Without a cluster every collective stands where its result is needed.
-  ScheduleOptions schedule;
-  /// The program checks at run time that nobody touches memory outside of its
-  /// planned life.
-  bool guard = false;
+  /// Which rule of docs/manifest.md a manifest breaks, as the runtime's reader
+  /// says; "" if none. Unset: nobody asks.
+  std::function<std::string(llvm::StringRef)> findManifestFault;
   /// Directory of the tool, to find the runtime from.
   std::string toolDir;
 };

@@ -12,11 +12,10 @@
 #ifndef FSDP_DRIVER_FRONTEND_H
 #define FSDP_DRIVER_FRONTEND_H
 
-#include "fsdp/Driver/InputFile.h"
 #include "fsdp/Driver/Level.h"
 #include "fsdp/Driver/RemarkLog.h"
 #include "fsdp/Driver/Stage.h"
-#include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Driver/StepOptions.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -31,30 +30,6 @@
 #include <vector>
 
 namespace mlir::fsdp {
-
-/// Which step, and how it is spread over the ranks.
-struct StepOptions {
-  std::string input, optimizerFile;
-  /// Bytes of each of the two, once decompressed.
-  int64_t inputLimit = kDefaultInputLimit;
-  /// As the options of fsdp-partition.
-  std::string mesh = "shard=1", strategy = "auto", wrap = "blocks";
-  std::string paramDtype, reduceDtype, bufferDtype, outputDtype, optimizer;
-  std::vector<std::string> ignore, replicate;
-  bool evalFullPrecision = false;
-  bool clip = false, skipNonfinite = false;
-  /// As the options of fsdp-plan-step.
-  std::string reshardAfterForward = "auto", recompute = "auto",
-              offload = "auto", bucket = "auto";
-  /// As the option of fsdp-kernels.
-  AttentionMode attention = AttentionMode::Fused;
-  AccumulateIn accumulateIn = AccumulateIn::None;
-  bool checkAllIndices = false, offloadOptimizer = false;
-  /// Of the targets that kernels are made for.
-  KernelLimits kernelLimits = getCpuKernelLimits();
-  /// Print how long each part took to stderr.
-  bool timing = false;
-};
 
 /// A failure whose reason has been printed: there is nothing more to say.
 class ReportedError : public llvm::ErrorInfo<ReportedError> {
@@ -104,7 +79,7 @@ public:
 
   /// Reads the step, with its optimizer.
   llvm::Error read();
-  void fill(PartitionOptions &partition) const;
+  Copyable<PartitionOptions> getPartitionOptions() const;
   /// Runs passes and verifies what they leave. MLIR's options for pass managers
   /// act where the tool has registered them and @op is the step, not a copy.
   llvm::Error runPipeline(llvm::StringRef what,

@@ -19,8 +19,6 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/CommandLine.h"
 
-#include <array>
-
 namespace mlir::fsdp {
 
 /// The directory that the running tool lies in; @address is of something
@@ -48,52 +46,26 @@ struct OptionRule {
   bool isExcluded = false;
 };
 
+/// The options of the pipelines, and where the step is.
 class StepCommandLine {
 public:
-  explicit StepCommandLine(llvm::cl::OptionCategory &category);
+  /// @without: names of options that the tool does not have.
+  explicit StepCommandLine(llvm::cl::OptionCategory &category,
+                           llvm::ArrayRef<llvm::StringRef> without = {});
   /// An error where one of its options is given without a text, or any option
   /// more than once that has one value.
   llvm::Error check() const;
   void fill(StepOptions &options) const;
-  /// Those that a plan obeys and nothing else.
-  std::array<const llvm::cl::Option *, 4> getPlanOptions() const {
-    return {&reshardAfterForward, &recompute, &offload, &bucket};
-  }
-  /// Those that act before L1.
-  std::array<const llvm::cl::Option *, 15> getPartitionOptions() const {
-    return {&optimizerFile,
-            &optimizer,
-            &mesh,
-            &strategy,
-            &wrap,
-            std::addressof(ignore),
-            std::addressof(replicate),
-            &paramDtype,
-            &reduceDtype,
-            &bufferDtype,
-            &outputDtype,
-            &evalFullPrecision,
-            &clip,
-            &skipNonfinite,
-            &accumulateIn};
-  }
-  /// Those that act between L1 and L2.
-  std::array<const llvm::cl::Option *, 2> getKernelOptions() const {
-    return {&attention, &offloadOptimizer};
-  }
-  const llvm::cl::Option &getAttention() const { return attention; }
+  /// What the options of the pipelines were parsed into.
+  const StepOptions &get() const { return values; }
+  const llvm::cl::Option &getOptimizerFile() const { return optimizerFile; }
+  const llvm::cl::Option &getMemoryBudget() const { return memoryBudget; }
   /// Kernels were measured with units of one wrap.
-  OptionRule getProfileRule(const llvm::cl::Option &profile) const;
+  OptionRule getProfileRule() const;
 
 private:
-  llvm::cl::opt<std::string> input, optimizerFile, optimizer, mesh, strategy,
-      wrap;
-  llvm::cl::list<std::string> ignore, replicate;
-  llvm::cl::opt<std::string> paramDtype, reduceDtype, bufferDtype, outputDtype;
-  llvm::cl::opt<std::string> reshardAfterForward, recompute, offload, bucket;
-  llvm::cl::opt<bool> offloadOptimizer, evalFullPrecision, clip, skipNonfinite;
-  llvm::cl::opt<AttentionMode> attention;
-  llvm::cl::opt<AccumulateIn> accumulateIn;
+  StepOptions values;
+  llvm::cl::opt<std::string> input, optimizerFile, memoryBudget;
   llvm::cl::opt<bool> timing;
   llvm::cl::opt<std::string> inputLimit;
 };

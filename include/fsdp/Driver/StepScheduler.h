@@ -16,27 +16,6 @@
 
 namespace mlir::fsdp {
 
-/// As the command line says it; empty: the default.
-struct ScheduleOptions {
-  /// A cluster file, or the name of one that is installed.
-  std::string cluster;
-  /// What an executable of this step wrote with --profile: its kernels' times;
-  /// empty: none.
-  std::string profile;
-  /// scheduled, fsdp or in_order.
-  std::string order = "scheduled";
-  /// "24GiB": what a rank may use, with what driver and libraries take; empty:
-  /// what the cluster's device has.
-  std::string memoryBudget;
-  /// Of fsdp-schedule-step; for order fsdp only.
-  bool forwardPrefetch = true, limitAllGathers = true;
-  std::string backwardPrefetch = "pre";
-
-  /// Whether the step is planned before it is ordered: orders without a plan
-  /// take what they take.
-  bool hasPlan() const { return order == "scheduled"; }
-};
-
 /// The stage that plans.
 inline constexpr llvm::StringLiteral kPlanStage = "plan and order";
 
@@ -45,8 +24,7 @@ inline constexpr llvm::StringLiteral kPlanStage = "plan and order";
 class StepScheduler {
 public:
   /// Reads the cluster file; refuses what cannot be.
-  static llvm::Expected<StepScheduler> create(const ScheduleOptions &options,
-                                              const StepOptions &step,
+  static llvm::Expected<StepScheduler> create(const StepOptions &step,
                                               llvm::StringRef toolDir);
 
   /// Plans by the names of programs.
@@ -74,21 +52,17 @@ public:
 
   const Cluster &getCluster() const { return cluster; }
   /// What --memory-budget says, in bytes; 0: what the device has.
-  int64_t getMemoryBudget() const { return memoryBudget; }
+  int64_t getMemoryBudget() const { return options.memoryBudget; }
 
 private:
-  void fill(SchedulePipelineOptions &pipeline) const;
   void reserve(OpPassManager &pm) const;
   llvm::Error makeDrafts(Frontend &frontend, ModuleOp module) const;
   void report(ModuleOp module) const;
 
-  ScheduleOptions options;
-  /// For order scheduled: options of fsdp-plan-step.
-  std::string reshardAfterForward, recompute, offload, bucket;
+  /// With the cluster's file and the budget in bytes.
+  Copyable<SchedulePipelineOptions> options;
   sched::PlanRules rules;
-  std::string clusterFile;
   Cluster cluster;
-  int64_t memoryBudget = 0;
 };
 
 } // namespace mlir::fsdp

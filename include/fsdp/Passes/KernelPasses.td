@@ -89,8 +89,8 @@ def InlineLookups : Pass<"fsdp-inline-lookups", "::mlir::fsdp::ProgramOp"> {
     A loop that looks up elements of an elementwise result (tensor.extract)
     computes them of its operands' elements instead, where all lookups of the
     result together take fewer operations than it has elements, and loops alone
-    read it: it need not be written for the lookup. Operands that are looked up at the loop's own point become
-    operands of the loop.
+    read it: it need not be written for the lookup. Operands that are looked up
+    at the loop's own point become operands of the loop.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",
@@ -151,10 +151,12 @@ def NarrowProducts : Pass<"fsdp-narrow-products", "::mlir::fsdp::ProgramOp"> {
     Rounds the operands of products, convolutions and attention of wider floats
     to the type that `product_type` of the program names, and widens what they
     give; without that attribute nothing is changed. A product of values that
-    depend on no parameter stays as it is; so does everything else: norms,
-    softmax, losses, sums. A value that was widened from that type, and moved, is
-    read as it was before. A program that computes a product of parameters in
-    that type, or in a narrower one, as it was traced is left alone.
+    depend on no parameter stays as it is; so do products by positions, where
+    the program makes angles or exponents of some (PositionProducts.h), and
+    everything else: norms, softmax, losses, sums. A value that was widened from
+    that type, and moved, is read as it was before. A program that computes a
+    product of parameters in that type, or in a narrower one, as it was traced
+    is left alone.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",

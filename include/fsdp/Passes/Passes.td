@@ -36,6 +36,7 @@ def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::fsdp::ProgramOp"> {
       gathered unit, or a copy of its size, alive.)
     - lifetimes_c2: an unshard of a flat parameter is resharded before the next
       one of the same flat parameter begins.
+    - lifetimes_c3: a flat parameter with `keep` is unsharded once.
   }];
 }
 
@@ -201,10 +202,7 @@ def AddAccumulation : Pass<"fsdp-add-accumulation", "::mlir::ModuleOp"> {
     Option<"accumulateIn", "in", "::mlir::fsdp::AccumulateIn",
            /*default=*/"::mlir::fsdp::AccumulateIn::None",
            "what accumulators hold",
-           [{::llvm::cl::values(
-             clEnumValN(::mlir::fsdp::AccumulateIn::None, "none", "there are none"),
-             clEnumValN(::mlir::fsdp::AccumulateIn::Shard, "shard", "a rank's piece"),
-             clEnumValN(::mlir::fsdp::AccumulateIn::Whole, "whole", "a rank's whole gradient"))}]>
+           "::mlir::fsdp::getAccumulateInValues()">
   ];
 }
 
@@ -575,13 +573,17 @@ def ConvertFSDPToRuntime : Pass<"convert-fsdp-to-runtime", "::mlir::ModuleOp"> {
 }
 
 def ExpandMath : Pass<"fsdp-expand-math"> {
-  let summary = "Replaces math functions by polynomials";
+  let summary = "Replaces math functions by arithmetic";
   let description = [{
-    Vectors and scalars of exp, tanh, erf, log, sin, cos, ... in f32 (and narrower, through
-    f32) become arithmetic. What has no polynomial is left to libm.
+    Vectors and scalars of exp, log, sin, pow, erf, ... in f32 become arithmetic
+    that is at most 2 units in the last place off for every argument, expm1 and
+    erfc in f64, too. Narrower floats are computed in f32 and rounded once. What
+    is left, of f64, is libm's or libclc's. No op has fast-math flags, and each
+    element of a vector gets the bits that a scalar gets.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect",
                            "::mlir::vector::VectorDialect"];
 }
 
@@ -592,7 +594,7 @@ def ConvertDeviceMath
     What NVPTX has as an instruction that rounds as IEEE 754 says (square root,
     floor, fma, ...) becomes an intrinsic, other functions of f32 and f64 calls
     of OpenCL's, which Target::serializeKernels links from libclc; absolute
-    values of integers, and powers with them, become arithmetic. Runs before
+    values and powers of integers become arithmetic. Runs before
     convert-gpu-to-nvvm, which would call CUDA's libdevice.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",

@@ -9,113 +9,139 @@
 #define FSDP_PASSES_PIPELINES_H
 
 #include "fsdp/Passes/OptionTypes.h"
+#include "fsdp/Passes/PipelineOptions.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
 
 namespace mlir::fsdp {
 
-/// Options of `fsdp-logical` and `fsdp-partition`, with the names and defaults
-/// of the passes.
-struct PartitionOptions : PassPipelineOptions<PartitionOptions> {
-  Option<std::string> name{*this, "name",
+/// Options of `fsdp-logical` and `fsdp-partition`.
+struct PartitionOptions : PipelineOptions {
+  Option<std::string> name{*this, "name", kOfDriver,
                            llvm::cl::desc("what the manifest calls the module"),
                            llvm::cl::init("")};
   Option<std::string> mesh{*this, "mesh",
                            llvm::cl::desc("shard=N or shard=N,replicate=M"),
                            llvm::cl::init("shard=2")};
-  Option<std::string> strategy{*this, "strategy",
-                               llvm::cl::desc("sharding strategy"),
-                               llvm::cl::init("auto")};
+  Option<std::string> strategy{
+      *this, "strategy",
+      llvm::cl::desc(
+          "full_shard | shard_grad_op | no_shard | hybrid_shard | "
+          "hybrid_shard_zero2 (default: full_shard, or hybrid_shard where the "
+          "mesh has a replicate axis)"),
+      llvm::cl::init("auto")};
   Option<std::string> wrap{
       *this, "wrap",
       llvm::cl::desc(
           "module:CLASS[,CLASS..] | size:N | blocks | pieces | none | auto"),
       llvm::cl::init("blocks")};
-  Option<std::string> paramDtype{*this, "param-dtype",
-                                 llvm::cl::desc("gather in this type, and "
-                                                "compute products in it"),
-                                 llvm::cl::init("")};
-  Option<bool> evalFullPrecision{
-      *this, "eval-full-precision",
-      llvm::cl::desc("evaluations gather and compute in the types that were "
-                     "traced"),
-      llvm::cl::init(false)};
-  Option<std::string> reduceDtype{*this, "reduce-dtype",
-                                  llvm::cl::desc("reduce in this type"),
-                                  llvm::cl::init("")};
-  Option<std::string> bufferDtype{*this, "buffer-dtype",
-                                  llvm::cl::desc("read buffers in this type"),
-                                  llvm::cl::init("")};
+  Option<std::string> paramDtype{
+      *this, "param-dtype",
+      llvm::cl::desc(
+          "Gather parameters, and compute products, in f32, bf16, .."),
+      llvm::cl::init("")};
+  Option<std::string> reduceDtype{
+      *this, "reduce-dtype",
+      llvm::cl::desc("Reduce gradients in f32, bf16, .."), llvm::cl::init("")};
+  Option<std::string> bufferDtype{
+      *this, "buffer-dtype",
+      llvm::cl::desc("Read buffers of wider floats in f32, bf16, .."),
+      llvm::cl::init("")};
   Option<std::string> outputDtype{
       *this, "output-dtype",
-      llvm::cl::desc("evaluations return outputs in this type"),
+      llvm::cl::desc("What evaluations return, in f32, bf16, .."),
       llvm::cl::init("")};
-  Option<std::string> optimizer{*this, "optimizer",
-                                llvm::cl::desc("built-in optimizer"),
-                                llvm::cl::init("")};
-  ListOption<std::string> ignore{
-      *this, "ignore", llvm::cl::desc("parameters and buffers left alone")};
-  ListOption<std::string> replicate{*this, "replicate",
-                                    llvm::cl::desc("replicated parameters")};
-  Option<AccumulateIn> accumulateIn{
-      *this, "accumulate-in",
-      llvm::cl::desc("programs for micro-batches, whose accumulators hold .."),
-      llvm::cl::init(AccumulateIn::None),
-      llvm::cl::values(
-          clEnumValN(AccumulateIn::None, "none", "no such programs"),
-          clEnumValN(AccumulateIn::Shard, "shard", "a rank's piece"),
-          clEnumValN(AccumulateIn::Whole, "whole", "a whole gradient"))};
-  Option<bool> clip{*this, "clip", llvm::cl::desc("clip gradients"),
-                    llvm::cl::init(false)};
+  Option<std::string> optimizer{
+      *this, "optimizer",
+      llvm::cl::desc("adamw:lr=1e-3,beta1=0.9,beta2=0.999,eps=1e-8,"
+                     "weight_decay=0.01 or sgd:lr=1e-3,momentum=0,"
+                     "weight_decay=0, of which those that are not given have "
+                     "these values, torch.optim's (default: the step's own, "
+                     "else adamw)"),
+      llvm::cl::init("")};
+  TextsOption ignore{
+      *this, "ignore", llvm::cl::value_desc("pattern"),
+      llvm::cl::desc("Parameters that are left whole, gradients not reduced: "
+                     "names, or globs such as *.bias")};
+  TextsOption replicate{
+      *this, "replicate", llvm::cl::value_desc("pattern"),
+      llvm::cl::desc("Parameters that are left whole, gradients averaged: "
+                     "names, or globs such as *.bias")};
+  Option<bool> clip{
+      *this, "clip-norm",
+      llvm::cl::desc("Compile in gradient clipping (the executable's "
+                     "--clip-norm gives the norm)"),
+      llvm::cl::init(false)};
   Option<bool> skipNonfinite{
       *this, "skip-nonfinite",
-      llvm::cl::desc("no update where the gradient's norm is not finite"),
+      llvm::cl::desc(
+          "A step whose gradient norm is not finite updates nothing"),
       llvm::cl::init(false)};
+  Option<bool> evalFullPrecision{
+      *this, "eval-full-precision",
+      llvm::cl::desc("Evaluations gather and compute as if --param-dtype were "
+                     "not given"),
+      llvm::cl::init(false)};
+  Option<AccumulateIn> accumulateIn{
+      *this, "accumulate-in",
+      llvm::cl::desc("Compile in gradient accumulation (the executable's "
+                     "--accumulate gives the number of micro-batches), with "
+                     "accumulators that hold:"),
+      llvm::cl::init(AccumulateIn::None), getAccumulateInValues()};
 };
 
 /// Options of `fsdp-kernels`.
-struct KernelOptions : PassPipelineOptions<KernelOptions> {
-  Option<AttentionMode> attention{
-      *this, "attention",
-      llvm::cl::desc("attention as one kernel, or as traced"),
-      llvm::cl::init(AttentionMode::Fused),
-      llvm::cl::values(
-          clEnumValN(AttentionMode::Fused, "fused", "one kernel"),
-          clEnumValN(AttentionMode::Decomposed, "decomposed", "as traced"))};
-  Option<bool> checkAll{
-      *this, "check-all",
-      llvm::cl::desc("check indices that are known to be in range, too"),
-      llvm::cl::init(false)};
+struct KernelOptions : PipelineOptions {
   Option<bool> offloadOptimizer{
       *this, "offload-optimizer",
-      llvm::cl::desc("keep optimizer states in the host's memory"),
+      llvm::cl::desc("Optimizer states with an element per element of a "
+                     "parameter are in the host's memory between updates"),
+      llvm::cl::init(false)};
+  Option<AttentionMode> attention{
+      *this, "attention",
+      llvm::cl::desc("Attention as one kernel, or op by op as traced:"),
+      llvm::cl::init(AttentionMode::Fused),
+      llvm::cl::values(
+          clEnumValN(AttentionMode::Fused, "fused", "one kernel (default)"),
+          clEnumValN(AttentionMode::Decomposed, "decomposed", "op by op"))};
+  Option<bool> checkAll{
+      *this, "check-all", kOfDriver,
+      llvm::cl::desc("check indices that are known to be in range, too"),
       llvm::cl::init(false)};
   Option<int64_t> minItems{
-      *this, "min-items",
+      *this, "min-items", kOfDriver,
       llvm::cl::desc("work items that a kernel is not made smaller than; "
                      "default: of processors"),
       llvm::cl::init(getCpuKernelLimits().minItems)};
   Option<int64_t> smallWork{
-      *this, "small-work",
+      *this, "small-work", kOfDriver,
       llvm::cl::desc("work below which few items do no harm; default: of "
                      "processors"),
       llvm::cl::init(getCpuKernelLimits().smallWork)};
   Option<int64_t> sumItems{
-      *this, "sum-items",
+      *this, "sum-items", kOfDriver,
       llvm::cl::desc("results below which large sums over rows are done in two "
                      "steps; 0: never; default: of processors"),
       llvm::cl::init(getCpuKernelLimits().sumItems)};
   Option<int64_t> rowAlignment{
-      *this, "row-alignment",
+      *this, "row-alignment", kOfDriver,
       llvm::cl::desc("bytes of which rows of a product's matrices begin at "
                      "multiples; 0: any; default: of processors"),
       llvm::cl::init(getCpuKernelLimits().rowAlignment)};
   Option<bool> epilogues{
-      *this, "epilogues",
+      *this, "epilogues", kOfDriver,
       llvm::cl::desc("let products add biases and residuals, which processors "
                      "cannot; default: of processors"),
       llvm::cl::init(getCpuKernelLimits().epilogues)};
+
+  void setLimits(const KernelLimits &limits) {
+    minItems = limits.minItems;
+    smallWork = limits.smallWork;
+    sumItems = limits.sumItems;
+    rowAlignment = limits.rowAlignment;
+    epilogues = limits.epilogues;
+  }
 };
 
 /// Options of `fsdp-arena`.
@@ -143,56 +169,78 @@ void buildKernelPipeline(OpPassManager &pm,
                          const KernelOptions &options = KernelOptions());
 
 /// What fsdp-optimize plans for.
-struct OptimizeOptions : PassPipelineOptions<OptimizeOptions> {
+struct OptimizeOptions : PipelineOptions {
   Option<std::string> profile{
-      *this, "profile",
-      llvm::cl::desc("times of the step's kernels, as an executable writes "
-                     "them with --profile"),
+      *this, "profile", llvm::cl::value_desc("file.json"),
+      llvm::cl::desc("Take kernels' times from what an executable of this step "
+                     "wrote with --profile, not from the cluster file"),
       llvm::cl::init("")};
-  Option<std::string> cluster{*this, "cluster", llvm::cl::desc("cluster file"),
-                              llvm::cl::init("")};
+  Option<std::string> cluster{
+      *this, "cluster", llvm::cl::value_desc("file.json | name"),
+      llvm::cl::desc("Let transfers run beside the computation, as is best on "
+                     "this cluster: a file, or for tools the name of one that "
+                     "is installed"),
+      llvm::cl::init("")};
   Option<int64_t> budget{
-      *this, "budget",
+      *this, "budget", kOfDriver,
       llvm::cl::desc("bytes for the arena; 0: what fsdp.budget of the module "
                      "leaves, else what the device has"),
       llvm::cl::init(0)};
-  Option<std::string> reshardAfterForward{*this, "reshard-after-forward",
-                                          llvm::cl::desc("auto, true or false"),
-                                          llvm::cl::init("auto")};
-  Option<std::string> recompute{*this, "recompute",
-                                llvm::cl::desc("auto, none or full"),
-                                llvm::cl::init("auto")};
-  Option<std::string> offload{*this, "offload",
-                              llvm::cl::desc("auto, none or full"),
-                              llvm::cl::init("auto")};
-  Option<std::string> bucket{*this, "bucket", llvm::cl::desc("auto or none"),
-                             llvm::cl::init("auto")};
+  Option<std::string> reshardAfterForward{
+      *this, "reshard-after-forward",
+      llvm::cl::desc(
+          "auto | true | false (gathered parameters stay for backward)"),
+      llvm::cl::init("auto")};
+  Option<std::string> recompute{
+      *this, "recompute",
+      llvm::cl::desc("auto | none | full: what backward computes again"),
+      llvm::cl::init("auto")};
+  Option<std::string> offload{
+      *this, "offload",
+      llvm::cl::desc("auto | none | full: activations that are in the host's "
+                     "memory between forward and backward"),
+      llvm::cl::init("auto")};
+  Option<std::string> bucket{
+      *this, "bucket",
+      llvm::cl::desc("auto | none: transfers that are issued together"),
+      llvm::cl::init("auto")};
 };
 
 /// Options of `fsdp-schedule`.
 struct SchedulePipelineOptions : OptimizeOptions {
+  /// Tools take "24GiB", too (StepOptions).
   Option<int64_t> memoryBudget{
-      *this, "memory-budget",
+      *this, "memory-budget", kOfDriver,
       llvm::cl::desc("bytes that a rank may use; 0: what the device has"),
       llvm::cl::init(0)};
-  Option<std::string> order{*this, "order",
-                            llvm::cl::desc("scheduled, fsdp or in_order"),
-                            llvm::cl::init("scheduled")};
+  Option<std::string> order{
+      *this, "order",
+      llvm::cl::desc("scheduled | fsdp (prefetch one unit ahead) | in_order"),
+      llvm::cl::init("scheduled")};
   Option<bool> forwardPrefetch{
       *this, "forward-prefetch",
-      llvm::cl::desc("order=fsdp: gather the next unit of forward early"),
+      llvm::cl::desc(
+          "With --order fsdp: gather the next unit of forward early"),
       llvm::cl::init(true)};
   Option<std::string> backwardPrefetch{
       *this, "backward-prefetch",
-      llvm::cl::desc("order=fsdp: pre, post or none"), llvm::cl::init("pre")};
+      llvm::cl::desc("With --order fsdp: pre | post | none"),
+      llvm::cl::init("pre")};
   Option<bool> limitAllGathers{
       *this, "limit-all-gathers",
-      llvm::cl::desc("order=fsdp: at most two units are gathered at once"),
+      llvm::cl::desc(
+          "With --order fsdp: at most two units are gathered at once"),
       llvm::cl::init(true)};
   Option<bool> guard{
       *this, "guard",
-      llvm::cl::desc("leave bytes free behind each state and buffer"),
+      llvm::cl::desc("Debugging: poison memory outside of its planned life, "
+                     "and check at run time that nobody writes there or after "
+                     "a buffer"),
       llvm::cl::init(false)};
+
+  /// Whether the step is planned before it is ordered: orders without a plan
+  /// take what they take.
+  bool hasPlan() const { return order == "scheduled"; }
 };
 
 /// Options of `fsdp-cuda-kernels`.

@@ -18,21 +18,14 @@
 namespace mlir::fsdp {
 
 struct PlanOptions : StepOptions {
-  /// A cluster file, or the name of one that is installed.
-  std::string cluster;
   /// What --timeline shows: in_order, fsdp, scheduled or planned.
-  std::string order = "planned";
+  std::string shownOrder = "planned";
   /// What kernels get code for, as the option of fsdp-compile. Then their
   /// workspace and scratch memory count, and kernels are as coarse as these
   /// need. Empty: no code is made, and neither counts.
   std::string targets;
-  /// "24GiB"; empty: what the device has.
-  std::string memoryBudget;
   /// Costs products as if they were computed in this type; empty: as traced.
   std::string computeDtype;
-  /// What an executable of this step wrote with --profile: its kernels' times.
-  /// Empty: none.
-  std::string profile;
   /// Folder that such an executable wrote with --trace: it is shown beside the
   /// simulation of the program that fsdp-compile makes in the run's order.
   /// Empty: none.

@@ -106,6 +106,9 @@ private:
   /// What the ops of @block do, @times a thread.
   void count(Block &block, double times, bool isLoop = false);
   void count(scf::ForOp loop, double times);
+  /// Iterations of @loop in the mean.
+  double getTrips(scf::ForOp loop, const Interval &low, const Interval &high,
+                  double step);
   void count(scf::IfOp branch, double times);
   void add(const Access &access, Block *block, double times);
   double getOnce(bool ofStores) const;
@@ -135,6 +138,13 @@ private:
   llvm::DenseMap<Value, std::optional<Interval>> known;
   /// Iterations of loops, in the mean, by their numbers.
   llvm::DenseMap<Value, double> tripsOf;
+  /// What the iterations of a loop and of those that it is a block of are from
+  /// and to, and how many these are, by the loop's number.
+  struct Range {
+    Interval low, high;
+    double trips;
+  };
+  llvm::DenseMap<Value, Range> rangeOf;
   std::vector<Scope> scopes;
   /// By value the one that it equals; by that the scope where it is computed.
   llvm::DenseMap<Value, Value> same;
@@ -339,6 +349,30 @@ static double getTrips(const Interval &low, const Interval &high, double step) {
   return sum / count;
 }
 
+/// Whether @loop goes over a block of what the loop around it does, from where
+/// an iteration of that is to as many numbers on, or to the end.
+static bool isOfBlock(scf::ForOp loop) {
+  Value low = loop.getLowerBound(), high = loop.getUpperBound();
+  if (auto lower = high.getDefiningOp<arith::MinUIOp>())
+    high = lower.getLhs();
+  auto next = high.getDefiningOp<arith::AddIOp>();
+  auto around = dyn_cast<scf::ForOp>(loop->getParentOp());
+  return around && low == around.getInductionVar() && next &&
+         next.getLhs() == low && matchPattern(next.getRhs(), m_Constant());
+}
+
+double Counter::getTrips(scf::ForOp loop, const Interval &low,
+                         const Interval &high, double step) {
+  Range range = {low, high, 1};
+  if (isOfBlock(loop))
+    if (auto it = rangeOf.find(loop.getLowerBound()); it != rangeOf.end())
+      range = it->second;
+  double all = ::getTrips(range.low, range.high, step),
+         trips = range.trips > 0 ? all / range.trips : 0;
+  rangeOf.insert({loop.getInductionVar(), {range.low, range.high, all}});
+  return trips;
+}
+
 void Counter::count(scf::ForOp loop, double times) {
   std::optional<Interval> low = get(loop.getLowerBound()),
                           high = get(loop.getUpperBound()),
@@ -346,7 +380,7 @@ void Counter::count(scf::ForOp loop, double times) {
   double trips = 1;
   if (low && high && step && step->isConstant() && step->low > 0) {
     double by = step->low;
-    trips = getTrips(*low, *high, by);
+    trips = getTrips(loop, *low, *high, by);
     // Threads that begin at other numbers are at others.
     double stride = low->isConstant()
                         ? by

@@ -63,11 +63,16 @@ static FailureOr<ProgramKind> readKind(func::FuncOp func) {
   auto word = dyn_cast<StringAttr>(attr);
   std::optional<ProgramKind> kind =
       word ? symbolizeProgramKind(word) : std::nullopt;
-  // input_c22. Others are derived.
-  if (!kind || *kind > ProgramKind::eval)
+  // input_c22
+  if (!kind || !getTraits(*kind).isTraced) {
+    unsigned last =
+        llvm::count_if(fsdp_rt::programTraits,
+                       [](const auto &traits) { return traits.isTraced; }) -
+        1;
     return emitInputError(func, "input_c22: expected fsdp.program with ")
-           << listWords(ProgramKind::eval, "'") << " on @" << func.getName()
+           << listWords(ProgramKind(last), "'") << " on @" << func.getName()
            << ", got " << attr;
+  }
   if (func.getName() == names::kOptimizer || func.getName() == names::kTrain ||
       func.getName() == names::kMesh || func.getName().starts_with("fsdp_"))
     return emitInputError(func, "input_c22: expected fsdp.program on functions "
@@ -160,7 +165,7 @@ FailureOr<std::vector<TracedStep>> fsdp::readTracedSteps(ModuleOp module) {
       return failure();
     if (func == train->func) {
       // input_c22
-      if (*kind != ProgramKind::train)
+      if (!getTraits(*kind).isStep)
         return emitInputError(func, "input_c22: expected @forward_backward to "
                                     "train, got fsdp.program = ")
                << func->getAttr(names::kProgram);

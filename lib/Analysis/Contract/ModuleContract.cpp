@@ -197,9 +197,13 @@ void AttributeVerifier::check(Operation *at, DictionaryAttr attrs, Names known,
 
 void AttributeVerifier::checkFunction(func::FuncOp func) {
   std::string name = "@" + func.getName().str();
-  StringRef traced[] = {names::kProgram};
-  check(func, llvm::to_vector(func->getDiscardableAttrs()),
-        isTraced(func) ? Names(traced) : Names(), name);
+  StringRef traced[] = {names::kProgram}, optimizer[] = {names::kOptimizerSpec};
+  Names known;
+  if (func.getName() == names::kOptimizer)
+    known = optimizer;
+  else if (isTraced(func))
+    known = traced;
+  check(func, llvm::to_vector(func->getDiscardableAttrs()), known, name);
   StringRef arguments[] = {names::kParam, names::kBuffer, names::kInput,
                            names::kOptimizerRole};
   StringRef results[] = {names::kLoss, names::kGrad, names::kBufferUpdate,

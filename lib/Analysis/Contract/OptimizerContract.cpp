@@ -127,14 +127,12 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
                             "optimizer_c6: expected arguments of @optimizer "
                             "with names of their own, got ")
              << arg.name << " twice";
-    if (arg.name == names::kClipNorm || arg.name == names::kWeight ||
-        arg.name == names::kAccumulated)
+    const scalars::Traits *known = scalars::find(arg.name.getValue());
+    if (known && known->purpose)
       return emitInputError(func,
                             "optimizer_c6: expected @optimizer without an "
                             "argument named ")
-             << arg.name << ", which "
-             << (arg.name == names::kClipNorm ? "clipping" : "accumulation")
-             << " adds";
+             << arg.name << ", which " << known->purpose << " adds";
   }
   llvm::StringSet<> returned;
   for (OptimizerValue &result : optimizer.results)

@@ -11,6 +11,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <array>
+#include <cassert>
+#include <charconv>
 #include <cmath>
 #include <tuple>
 
@@ -40,6 +43,34 @@ static const Field kSGDFields[] = {
     {"weight_decay", &OptimizerSpec::weightDecay, 0, kInfinity},
 };
 
+static llvm::ArrayRef<Field> getFields(OptimizerSpec::Kind kind) {
+  if (kind == OptimizerSpec::Kind::SGD)
+    return kSGDFields;
+  return kAdamWFields;
+}
+
+/// The shortest decimal that reads back as @value.
+static std::string printShortest(double value) {
+  std::array<char, 32> text;
+  auto [end, error] = std::to_chars(text.begin(), text.end(), value);
+  assert(error == std::errc() && "expected 32 characters to hold a double");
+  (void)error;
+  return std::string(text.begin(), end);
+}
+
+std::string OptimizerSpec::printConstants() const {
+  std::string text = kind == Kind::SGD ? "sgd" : "adamw";
+  char separator = ':';
+  for (const Field &field : getFields(kind)) {
+    if (field.member == &OptimizerSpec::lr)
+      continue;
+    text += separator + (field.name + "=").str() +
+            printShortest(this->*field.member);
+    separator = ',';
+  }
+  return text;
+}
+
 llvm::Expected<OptimizerSpec> OptimizerSpec::parse(StringRef text) {
   OptimizerSpec spec;
   auto [kind, rest] = text.split(':');
@@ -50,9 +81,7 @@ llvm::Expected<OptimizerSpec> OptimizerSpec::parse(StringRef text) {
     return llvm::createStringError("expected adamw or sgd as optimizer, got '" +
                                    kind + "'");
   }
-  llvm::ArrayRef<Field> fields = spec.kind == Kind::SGD
-                                     ? llvm::ArrayRef(kSGDFields)
-                                     : llvm::ArrayRef(kAdamWFields);
+  llvm::ArrayRef<Field> fields = getFields(spec.kind);
   if (rest.empty())
     return spec;
   llvm::SmallDenseSet<StringRef> seen;

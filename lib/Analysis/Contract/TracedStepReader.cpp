@@ -14,6 +14,7 @@
 #include "TracedStepReader.h"
 #include "Initialiser.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
+#include "fsdp/Dialect/FSDP/IR/JsonText.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringExtras.h"
@@ -346,7 +347,7 @@ void StepReader::checkInit(Attribute init, RankedTensorType type,
 void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
   std::string where = "result #" + std::to_string(index);
   bool isLoss = attrs && attrs.contains(names::kLoss);
-  bool isEval = step.kind == ProgramKind::eval;
+  bool isEval = !getTraits(step.kind).hasBackward;
   auto entry = [&](StringRef key) {
     return attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
   };
@@ -490,12 +491,18 @@ void StepReader::readModules() {
           << fqn << " twice";
       return;
     }
+    if (Attribute config = dict.get("config");
+        config && !isJsonObject(config)) {
+      error("input_c12: expected a JSON object as text in config of module ")
+          << fqn << ", got " << config;
+      return;
+    }
     step.modules.push_back({fqn.getValue(), className.getValue()});
   }
 }
 
 void StepReader::checkWhole() {
-  if (step.kind == ProgramKind::eval) {
+  if (!getTraits(step.kind).hasBackward) {
     // input_c24
     if (!step.loss && step.outputs.empty())
       error("input_c24: expected an evaluation with a loss or an output, got "

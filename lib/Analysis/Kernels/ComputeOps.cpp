@@ -58,14 +58,30 @@ Operation *fsdp::getCombiner(linalg::GenericOp op, unsigned i) {
              : nullptr;
 }
 
-/// Whether the body adds the product of two elements as they are. (Upstream
-/// also takes functions of them for a contraction.)
+/// Whether the body adds the product of two elements as they are, or of two in
+/// bf16 or f16 as they are in f32. (Upstream also takes other functions of them
+/// for a contraction.)
 static bool isSumOfProducts(linalg::GenericOp op) {
   Block *body = op.getBody();
-  if (op.getInputs().size() != 2 || op->getNumResults() != 1 ||
-      !llvm::hasNItems(body->without_terminator(), 2))
+  if (op.getInputs().size() != 2 || op->getNumResults() != 1)
     return false;
-  Operation *product = &body->front(), *sum = product->getNextNode();
+  SmallVector<Operation *> ops;
+  Value elements[] = {body->getArgument(0), body->getArgument(1)};
+  for (Operation &inner : body->without_terminator()) {
+    auto widening = dyn_cast<arith::ExtFOp>(inner);
+    Value *element =
+        widening ? llvm::find(elements, widening.getIn()) : std::end(elements);
+    Type from = widening ? widening.getIn().getType() : Type();
+    if (element != std::end(elements) && widening.getType().isF32() &&
+        (from.isBF16() || from.isF16()))
+      *element = widening;
+    else
+      ops.push_back(&inner);
+  }
+  bool isWidened = elements[0] != body->getArgument(0);
+  if (ops.size() != 2 || isWidened != (elements[1] != body->getArgument(1)))
+    return false;
+  Operation *product = ops[0], *sum = ops[1];
   auto combines = [](Operation *op, Value a, Value b) {
     return op->getNumOperands() == 2 &&
            ((op->getOperand(0) == a && op->getOperand(1) == b) ||
@@ -73,7 +89,7 @@ static bool isSumOfProducts(linalg::GenericOp op) {
   };
   return ((isa<arith::MulFOp>(product) && isa<arith::AddFOp>(sum)) ||
           (isa<arith::MulIOp>(product) && isa<arith::AddIOp>(sum))) &&
-         combines(product, body->getArgument(0), body->getArgument(1)) &&
+         combines(product, elements[0], elements[1]) &&
          combines(sum, product->getResult(0), body->getArgument(2)) &&
          body->getTerminator()->getOperand(0) == sum->getResult(0);
 }

@@ -377,8 +377,8 @@ planContraction(linalg::LinalgOp op, const llvm::DenseSet<Value> &hidden) {
   Type element = getElementTypeOrSelf(op.getDpsInputs()[0]);
   if (getElementTypeOrSelf(op.getDpsInputs()[1]) != element)
     return std::nullopt;
-  // Narrow products are summed in f32 in any case: where the trace says so, and
-  // rounds the sum, it says what a BLAS does.
+  // Narrow products are summed in f32 in any case: where the trace says so, it
+  // says what a BLAS does, which rounds the sum if the trace does.
   Type sum = getElementTypeOrSelf(op->getResult(0));
   bool sumsWide = sum.isF32() && (element.isBF16() || element.isF16());
   if (sum != element && !sumsWide)
@@ -398,7 +398,8 @@ planContraction(linalg::LinalgOp op, const llvm::DenseSet<Value> &hidden) {
   if (!plan.zeroInit)
     chains.erase(chains.begin(), chains.end() - 1);
   for (auto &[end, chain] : chains) {
-    if (getElementTypeOrSelf(end) != element)
+    Type written = getElementTypeOrSelf(end);
+    if (written != element && written != sum)
       continue;
     plan.bias = plan.addend = {};
     auto c = getResultLayout(op->getResult(0), end, chain, plan);

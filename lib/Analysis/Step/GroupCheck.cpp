@@ -123,8 +123,11 @@ InFlightDiagnostic ResultChecker::reportDivisor(Value value,
 }
 
 static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
+  // The loss of an evaluation is the rank's own, as its other outputs are: the
+  // runtime averages over the batches that there are.
   if (step.getResultAttr(result, names::kLoss))
-    return ResultKind::Loss;
+    return getTraits(step.getKind()).hasBackward ? ResultKind::Loss
+                                                 : ResultKind::Output;
   if (step.getResultAttr(result, names::kGradNorm))
     return ResultKind::GradNorm;
   if (step.getResultAttr(result, names::kOutput))
@@ -140,7 +143,8 @@ static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
 /// The accumulator of @flat, in a program that updates by what was accumulated;
 /// else null.
 StateOp ResultChecker::getAccumulator(FlatParamOp flat) {
-  if (step.getKind() != ProgramKind::train_accumulated)
+  if (const auto &traits = getTraits(step.getKind());
+      !traits.accumulates || !traits.updates)
     return {};
   for (auto state : step->getParentOfType<ModuleOp>().getOps<StateOp>())
     if (state.getKind() == StateKind::accumulator &&
@@ -261,11 +265,15 @@ bool ResultChecker::isGradient(Value source) {
 }
 
 /// What is clipped is what is counted: the norm is computed of every gradient
-/// that a shard is.
+/// that a shard is. The walk from the norm passes reductions: the gradient of an
+/// ignored parameter, which no rank reduces, enters it by the sum over ranks of
+/// its squares.
 LogicalResult ResultChecker::checkCounted(Value norm, ArrayRef<Value> shards) {
   llvm::SmallDenseSet<Value> counted;
-  for (Value source : values.getSources(norm))
-    counted.insert(source);
+  values.walkBack(norm, [&](Value next) {
+    counted.insert(next);
+    return !next.getDefiningOp<AllGatherOp>();
+  });
   for (Value shard : shards)
     for (Value source : values.getSources(shard))
       if (isGradient(source) && !counted.contains(source)) {

@@ -91,6 +91,10 @@ Operation *fsdp::getLossOp(ProgramOp step) {
   return nullptr;
 }
 
+Operation *fsdp::getForwardEnd(ProgramOp step) {
+  return getTraits(step.getKind()).hasBackward ? getLossOp(step) : nullptr;
+}
+
 /// Whether both are the same value, or made alike from the same values.
 static bool isSame(Value a, Value b) {
   if (a == b)

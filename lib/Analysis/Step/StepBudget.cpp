@@ -57,12 +57,12 @@ std::string mlir::fsdp::describeMisfit(ProgramOp program, int64_t needed,
                                        StringRef clusterFile) {
   auto module = program->getParentOfType<ModuleOp>();
   BudgetAttr budget = lookupBudget(module);
-  bool isTrain = program.getKind() == ProgramKind::train;
+  bool isStep = getTraits(program.getKind()).isStep;
   return llvm::formatv(
       "expected a memory budget of at least {0} bytes ({1} for the arena{2}, "
       "{3} for {4}), got {5}",
       needed + budget.getReserved(), formatBytes(needed),
-      isTrain ? "" : (" of " + program.getSymName()).str(),
+      isStep ? "" : (" of " + program.getSymName()).str(),
       formatBytes(budget.getReserved()),
       describeReserved(module, budget, cluster, clusterFile),
       budget.getMemory());

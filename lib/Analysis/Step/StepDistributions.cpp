@@ -187,7 +187,35 @@ LogicalResult StepDistributions::exchange(CollectiveOpInterface op,
   return success();
 }
 
+/// What a flat parameter declares is how it travels: gathers bring `gather`, or
+/// `state` where an evaluation is in full precision, and reductions of whole
+/// gradients and shards of them are in `reduce`. Other reductions for the unit
+/// (its part of a norm) are of numbers.
+LogicalResult StepDistributions::checkType(CollectiveOpInterface op) {
+  auto flat = symbols.lookup<FlatParamOp>(units.lookup(op));
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (!flat || type.getRank() != 1)
+    return success();
+  Type element = type.getElementType();
+  bool isGather = op.getKind() == TransferKind::AllGather;
+  if (isGather
+          ? element == flat.getParamType() || element == flat.getElementType()
+          : element == flat.getReduceType())
+    return success();
+  InFlightDiagnostic diag = op->emitOpError("expected ");
+  if (isGather)
+    diag << "a gather of " << flat.getParamType();
+  else
+    diag << "a reduction of " << flat.getReduceType();
+  diag << " for '" << flat.getSymName() << "', as that declares, got one of "
+       << element;
+  diag.attachNote(flat.getLoc()) << "the flat parameter is here";
+  return diag;
+}
+
 LogicalResult StepDistributions::visitCollective(CollectiveOpInterface op) {
+  if (failed(checkType(op)))
+    return failure();
   ValueDistribution source = lookup(op.getInput());
   auto distribute = [&]() -> LogicalResult {
     switch (op.getKind()) {

@@ -83,6 +83,7 @@ private:
                      ArrayRef<Operation *> origins);
   void addArguments();
   LogicalResult visit(Operation &op);
+  LogicalResult checkType(CollectiveOpInterface op);
   LogicalResult visitCollective(CollectiveOpInterface op);
   LogicalResult gather(CollectiveOpInterface op, Distribution &form);
   LogicalResult reduce(CollectiveOpInterface op, bool isScattered,

@@ -363,9 +363,7 @@ void Extraction::addReturn(Operation &op) {
 }
 
 LogicalResult Extraction::addOps() {
-  // An evaluation has no backward.
-  Operation *loss =
-      step.getKind() == ProgramKind::eval ? nullptr : getLossOp(step);
+  Operation *loss = getForwardEnd(step);
   bool backward = false;
   // Collectives of a group that has been added.
   llvm::SmallPtrSet<Operation *, 4> added;
@@ -467,6 +465,6 @@ fsdp::extractStepProgram(ProgramOp step,
     return failure();
   if (!meshes.empty())
     program->worldSize = (*meshes.begin()).getWorldSize();
-  program->isStep = step.getKind() == ProgramKind::train;
+  program->isStep = getTraits(step.getKind()).isStep;
   return program;
 }

@@ -23,7 +23,7 @@ using namespace mlir::fsdp;
 
 ProgramOp fsdp::getTrainProgram(ModuleOp module) {
   for (auto program : module.getOps<ProgramOp>())
-    if (program.getKind() == ProgramKind::train)
+    if (getTraits(program.getKind()).isStep)
       return program;
   return nullptr;
 }

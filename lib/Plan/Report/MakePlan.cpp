@@ -37,8 +37,9 @@ static void addRoof(const CostModel &cost, const KernelCost &kernel,
   share.roof.time = longest + roof.time;
 }
 
-static std::vector<KernelShare> getKernels(const StepProgram &program,
-                                           const TimedProgram &times) {
+std::vector<KernelShare>
+mlir::fsdp::getKernelShares(const StepProgram &program,
+                            const TimedProgram &times) {
   std::vector<KernelShare> kernels(program.kernels.size());
   KernelShare copies;
   copies.cost.kind = KernelKind::Copy;
@@ -50,6 +51,8 @@ static std::vector<KernelShare> getKernels(const StepProgram &program,
     KernelShare &share = op.kernel >= 0 ? kernels[op.kernel] : copies;
     if (op.kernel >= 0)
       share.cost = program.kernels[op.kernel];
+    if (op.kernel >= 0 && share.firstOp < 0)
+      share.firstOp = Id(i);
     if (op.kernel >= 0 && op.module >= 0)
       modules[op.kernel].insert(program.modules[op.module]);
     share.calls += times.ops[i].work > 0;
@@ -413,12 +416,14 @@ llvm::Error Planner::addPlanned(const StepProgram &program) {
                             isPacked ? trials.getBestSchedule().peak
                                      : getLeastBudget(problem));
   report.decisions = plan.planned.summary;
-  report.kernels = getKernels(plan.program, task.times);
+  report.kernels = getKernelShares(plan.program, task.times);
   std::string title = getTitle(program, plan.planned.plan);
   if (llvm::Error error = isPacked ? add("planned", std::move(title), task,
                                          trials.getBestSchedule())
                                    : addBest("planned", std::move(title), task))
     return error;
+  noteSlowKernels(report.kernels, report.getBest().timeline.step, /*where=*/"",
+                  report.notes);
   report.bound = report.variants.back().bound;
   report.limit = describeLimit(problem, lowerBound(problem), report.bound);
   if (isPacked) {

@@ -223,7 +223,10 @@ static void writeData(const PlanReport &report, llvm::raw_ostream &os) {
     json.attribute("reserved", report.reserved);
     json.attribute("given", report.given);
     writeStrings(json, "decisions", report.decisions);
-    writeStrings(json, "notes", report.notes);
+    std::vector<std::string> notes = report.notes;
+    if (std::string code = describeCode(report.code); !code.empty())
+      notes.insert(notes.begin(), code);
+    writeStrings(json, "notes", notes);
     json.attribute("ranks", report.worldSize);
     json.attribute("item", report.items.name);
     json.attribute("itemsPerRank", report.items.perRank);

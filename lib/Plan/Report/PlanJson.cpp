@@ -198,6 +198,9 @@ void mlir::fsdp::printPlanJson(const PlanReport &report,
     json.attribute("item", report.items.name);
     json.attribute("items_per_s", report.getItemsPerSecond());
     json.attribute("room_for_items", report.getRoomForItems());
+    json.attribute("ideal_kernels", report.code.isIdeal);
+    if (report.code.compiledStep)
+      json.attribute("compiled_step_ms", toMs(report.code.compiledStep));
     json.attributeArray("units", [&] {
       const StepProgram &program = report.getBest().program;
       for (auto [unit, members] : llvm::zip(program.units, program.unitMembers))

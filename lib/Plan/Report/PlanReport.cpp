@@ -213,6 +213,57 @@ mlir::fsdp::getBelowRoof(const PlanReport &report) {
   return kernels;
 }
 
+std::vector<const KernelShare *>
+mlir::fsdp::getSlowKernels(llvm::ArrayRef<KernelShare> kernels, Time step) {
+  constexpr double kMuchOfStep = 0.2, kLittleOfRoof = 0.05;
+  std::vector<const KernelShare *> slow;
+  for (const KernelShare &kernel : kernels) {
+    double time = double(kernel.time - kernel.launch);
+    if (kernel.roof.time && time > kMuchOfStep * double(step) &&
+        double(kernel.roof.time) < kLittleOfRoof * time)
+      slow.push_back(&kernel);
+  }
+  return slow;
+}
+
+std::string mlir::fsdp::describeSlowKernel(const KernelShare &kernel,
+                                           Time step) {
+  std::string text = llvm::formatv(
+      "{0} takes {1:f3} ms ({2:f1} % of the step) at {3:f1} % of its roof",
+      kernel.cost.name, toMs(kernel.time),
+      100.0 * double(kernel.time) / double(std::max<Time>(1, step)),
+      100.0 * double(kernel.roof.time) / double(kernel.time));
+  if (std::string limit = describeLimit(kernel.roof); !limit.empty())
+    text += ": " + limit;
+  return text;
+}
+
+void mlir::fsdp::noteSlowKernels(llvm::ArrayRef<KernelShare> kernels, Time step,
+                                 llvm::StringRef where,
+                                 std::vector<std::string> &notes) {
+  for (const KernelShare *kernel : getSlowKernels(kernels, step)) {
+    std::string note = ("warning: " + where).str();
+    note += describeSlowKernel(*kernel, step);
+    if (!kernel->modules.empty())
+      note += "; " + describeModules(*kernel);
+    notes.push_back(std::move(note));
+  }
+}
+
+std::string mlir::fsdp::describeCode(const KernelCode &code) {
+  if (!code.isIdeal)
+    return "";
+  std::string text = "kernels cost what their sizes allow at best; ";
+  if (code.compiledStep)
+    return text + llvm::formatv("as --target cuda compiles them, the step "
+                                "takes {0:f3} ms",
+                                toMs(code.compiledStep))
+                      .str();
+  if (!code.refused.empty())
+    return text + "--target cuda cannot be planned: " + code.refused;
+  return text + "--target cuda costs their code";
+}
+
 std::array<Time, 4> mlir::fsdp::getTimeByKind(const PlanReport &report) {
   std::array<Time, 4> times = {};
   for (const KernelShare &kernel : report.kernels) {

@@ -166,6 +166,8 @@ void mlir::fsdp::printPlanText(const PlanReport &report,
   if (double mfu = report.getMfu())
     os << format(", %.1f %% of the peak", 100 * mfu);
   os << "\n";
+  if (std::string code = describeCode(report.code); !code.empty())
+    os << code << "\n";
   llvm::ListSeparator comma;
   os << "of compute: ";
   for (auto [name, time] : llvm::zip(kComputeKindNames, getTimeByKind(report)))

@@ -43,7 +43,10 @@ void mlir::fsdp::printSweepText(const SweepReport &report,
      << (report.points.size() == 1 ? " point, " : " points, ")
      << report.count(SweepPoint::Fits) << " fit, "
      << report.count(SweepPoint::DoesNotFit) << " do not, "
-     << report.count(SweepPoint::Refused) << " refused\n\n";
+     << report.count(SweepPoint::Refused) << " refused\n";
+  if (std::string code = describeCode(report.code); !code.empty())
+    os << code << "\n";
+  os << "\n";
 
   std::vector<size_t> widths;
   for (size_t i = 0; i != report.axes.size(); ++i)

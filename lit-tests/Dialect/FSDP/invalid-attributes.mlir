@@ -134,6 +134,30 @@ func.func private @no_blocks() attributes {
 
 // -----
 
+// matmul_c4
+// expected-error @below {{expected two factors and a result of f64, f32, bf16 or f16, or a result of f32 from bf16 or f16, in "fsdp.matmul", got 'f32', 'f32' and 'bf16'}}
+func.func private @narrowed(tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xbf16>) -> tensor<4x4xbf16> attributes {
+    fsdp.matmul = #fsdp.matmul<
+    a = 0, b = 1, m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, transA = false, transB = false,
+    accumulate = false, offsets = [0, 0, 0], batch = [], strideA = [], strideB = [], strideC = [],
+    alpha = 1.0 : f64>}
+
+// -----
+
+// expected-error @below {{got 'bf16', 'f32' and 'f32'}}
+func.func private @mixed(tensor<4x4xbf16>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> attributes {
+    fsdp.matmul = #fsdp.matmul<
+    a = 0, b = 1, m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, transA = false, transB = false,
+    accumulate = false, offsets = [0, 0, 0], batch = [], strideA = [], strideB = [], strideC = [],
+    alpha = 1.0 : f64>}
+
+// -----
+
+// expected-error @below {{expected fsdp.matmul with a #fsdp.matmul, got 3}}
+func.func private @number(tensor<4x4xf32>) attributes {fsdp.matmul = 3}
+
+// -----
+
 // expected-error @below {{expected addend to be at least -1, got -2}}
 #no_argument = #fsdp.matmul<
     a = 0, b = 1, m = 4, n = 4, k = 4, lda = 4, ldb = 4, ldc = 4, transA = false, transB = false,

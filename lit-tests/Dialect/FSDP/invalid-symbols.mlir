@@ -139,3 +139,14 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // expected-error @below {{attribute 'element_type' failed to satisfy constraint: type attribute of floating-point}}
 fsdp.flat_param @integer_state on @mesh shard ["shard"] replicate []
     state i32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0>] {trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{it is here}}
+fsdp.flat_param @first on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0 tied ["b"]>] {trainable, unit = ""}
+// flat_param_c9
+// expected-error @below {{expected members that no other flat parameter has, got "b" of @first}}
+fsdp.flat_param @second on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"c", tensor<4xf32> at 0>, <"b", tensor<4xf32> at 4>] {trainable, unit = ""}

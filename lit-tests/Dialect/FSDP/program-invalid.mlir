@@ -453,3 +453,61 @@ fsdp.program @p() attributes {fsdp.order = [0]} {
 // expected-error @below {{expected fsdp.name with a string, got 1 : i64}}
 module attributes {fsdp.name = 1} {
 }
+
+// -----
+
+// discardable_c7
+// expected-error @below {{expected fsdp.traced with a list of floats as constants, got [1.000000e+00, 1]}}
+module attributes {fsdp.traced = {step = "", optimizer = "", constants = [1.0, 1]}} {
+}
+
+// -----
+
+// discardable_c8
+// expected-error @below {{expected fsdp.modules with a list, got "a"}}
+module attributes {fsdp.modules = "a"} {
+  fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.modules at 1 with a dictionary, got 1}}
+module attributes {fsdp.modules = [{class = "M", fqn = ""}, 1]} {
+  fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.modules at 0 with a string as class, got none}}
+module attributes {fsdp.modules = [{fqn = ""}]} {
+  fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.modules at 0 with a JSON object as text as config, got "x"}}
+module attributes {fsdp.modules = [{class = "M", config = "x", fqn = ""}]} {
+  fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+}
+
+// -----
+
+// program_c10
+// expected-error @below {{expected fsdp.scalar on argument 0 with a string that is not empty as name, got true}}
+fsdp.program @p(%lr: tensor<f32> {fsdp.scalar = {name = true}}) -> tensor<f32> {
+  fsdp.return %lr : tensor<f32>
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.input on argument 0 with two numbers of i64 as draw, got array<i64: 1>}}
+fsdp.program @p(%x: tensor<4xi64> {fsdp.input = {name = "x", draw = array<i64: 1>}}) -> tensor<4xi64> {
+  fsdp.return %x : tensor<4xi64>
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.output on result 0 with a string that is not empty as name, got none}}
+fsdp.program eval @p(%x: tensor<4xf32> {fsdp.input = {name = "x"}}) -> (tensor<4xf32> {fsdp.output = {}}) {
+  fsdp.return %x : tensor<4xf32>
+}

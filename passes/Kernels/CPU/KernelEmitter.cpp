@@ -165,43 +165,66 @@ void KernelEmitter::emitStage(unsigned stage) {
   // init at the end.
   bool lanesReduce = lane >= 0 && !isLaneOuter();
   SmallVector<Value> accumulators;
+  sumZeros.clear();
   for (linalg::GenericOp op : work.reductions)
     for (unsigned i = 0, e = op->getNumResults(); i != e; ++i) {
-      if (!lanesReduce) {
-        accumulators.push_back(getInit(op, i));
-        continue;
-      }
       Operation *combiner = getCombiner(op, i);
-      TypedAttr neutral = *arith::getNeutralElement(combiner);
-      Value scalar = arith::ConstantOp::create(outer, loc, neutral);
-      accumulators.push_back(toVector(LaneValue{scalar}, outer).value);
+      if (lanesReduce) {
+        TypedAttr neutral = *arith::getNeutralElement(combiner);
+        Value scalar = arith::ConstantOp::create(outer, loc, neutral);
+        accumulators.push_back(toVector(LaneValue{scalar}, outer).value);
+      } else {
+        accumulators.push_back(getInit(op, i));
+      }
+      sumZeros.push_back(
+          createSumZero(outer, loc, combiner, accumulators.back().getType()));
     }
   emitInner([&] { emitInnerLoops(stage, 0, accumulators); });
   finishReductions(stage, accumulators);
 }
 
+/// The first inner loop but the lane from `first` on; the number of loops where
+/// there is none.
+unsigned KernelEmitter::getInnerLoop(unsigned first) const {
+  ArrayRef<KernelLoop> all = loops.getLoops();
+  while (first < all.size() && (!all[first].inner || int(first) == lane))
+    ++first;
+  return first;
+}
+
+/// Terms that each sum of the current stage gets one after the other from inner
+/// loop `loop`, or from the lane, and from those in it.
+int64_t KernelEmitter::getTerms(unsigned loop) const {
+  if (loop < loops.getLoops().size())
+    return getBlocks(loop).terms;
+  if (lane < 0 || isLaneOuter())
+    return 1;
+  return getBlocks(lane).terms + (getLaneSize() % lanes != 0);
+}
+
+SumBlocks KernelEmitter::getBlocks(unsigned loop) const {
+  bool isLane = int(loop) == lane;
+  int64_t size = loops.getLoops()[loop].size / (isLane ? lanes : 1);
+  if (llvm::none_of(sumZeros, [](Value zero) { return bool(zero); }))
+    return {};
+  return planSumBlocks(size, isLane ? 1 : getTerms(getInnerLoop(loop + 1)));
+}
+
 /// One loop per inner loop but the lane, which is innermost.
 void KernelEmitter::emitInnerLoops(unsigned stage, unsigned loop,
                                    MutableArrayRef<Value> accumulators) {
-  ArrayRef<KernelLoop> all = loops.getLoops();
-  while (loop < all.size() && (!all[loop].inner || int(loop) == lane))
-    ++loop;
+  loop = getInnerLoop(loop);
   auto emitLoop = [&](unsigned which, int64_t size, int64_t step,
                       llvm::function_ref<void()> body) {
-    auto op = scf::ForOp::create(inner, loc, getIndexConstant(0, inner),
-                                 getIndexConstant(size, inner),
-                                 getIndexConstant(step, inner), accumulators);
-    inner.setInsertionPointToStart(op.getBody());
-    point[which] = op.getInductionVar();
-    llvm::copy(op.getRegionIterArgs(), accumulators.begin());
-    body();
-    if (!accumulators.empty())
-      scf::YieldOp::create(inner, loc, accumulators);
-    llvm::copy(op.getResults(), accumulators.begin());
-    inner.setInsertionPointAfter(op);
+    emitSumLoop(inner, loc, getIndexConstant(0, inner),
+                getIndexConstant(size, inner), step, getBlocks(which), sumZeros,
+                accumulators, [&](Value index) {
+                  point[which] = index;
+                  body();
+                });
   };
-  if (loop < all.size())
-    return emitLoop(loop, all[loop].size, 1,
+  if (loop < loops.getLoops().size())
+    return emitLoop(loop, loops.getLoops()[loop].size, 1,
                     [&] { emitInnerLoops(stage, loop + 1, accumulators); });
   if (lane < 0 || isLaneOuter())
     return emitPoints(stage, accumulators);
@@ -234,6 +257,19 @@ void KernelEmitter::emitPoints(unsigned stage,
   storeScratch(stage);
 }
 
+/// The lanes of `vector`, whose number is a power of two, by a tree of halves.
+Value KernelEmitter::reduceLanes(Value vector, vector::CombiningKind kind) {
+  for (int64_t half = lanes / 2; half != 0; half /= 2) {
+    auto slice = [&](int64_t first) -> Value {
+      return vector::ExtractStridedSliceOp::create(outer, loc, vector, {first},
+                                                   {half}, {1});
+    };
+    Value low = slice(0), high = slice(half);
+    vector = vector::makeArithReduction(outer, loc, kind, low, high);
+  }
+  return vector::ExtractOp::create(outer, loc, vector, 0);
+}
+
 void KernelEmitter::finishReductions(unsigned stage,
                                      ArrayRef<Value> accumulators) {
   bool lanesReduce = lane >= 0 && !isLaneOuter();
@@ -248,10 +284,7 @@ void KernelEmitter::finishReductions(unsigned stage,
       }
       Operation *combiner = getCombiner(op, i);
       vector::CombiningKind kind = getCombiningKind(combiner);
-      // A tree over the lanes: the one place where the order of additions is
-      // left to the code generator, which sees the same vector every time.
-      value = vector::ReductionOp::create(outer, loc, kind, value,
-                                          arith::FastMathFlags::reassoc);
+      value = reduceLanes(value, kind);
       if (!beginsAtNeutral(loops, op, i))
         value =
             vector::makeArithReduction(outer, loc, kind, value, getInit(op, i));

@@ -7,9 +7,9 @@
 //
 // Emits scf loops over vectors for a kernel that KernelLoops understands. What
 // is computed never depends on what else is in the kernel: elementwise results
-// are rounded op by op, and sums have a fixed shape (kLanes partial sums, then
-// a tree; or one after the other, where work items run over the lanes). So
-// fusing differently, or on more threads, does not change bits.
+// are rounded op by op, and sums have a fixed shape: blocks (SumBlocks.h), of
+// kLanes partial sums, which a tree adds up, unless work items run over the
+// lanes. So fusing differently, or on more threads, does not change bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,7 @@
 #define FSDP_PASSES_KERNELS_CPU_KERNELEMITTER_H
 
 #include "Kernels/Common/KernelValues.h"
+#include "Kernels/Common/SumBlocks.h"
 
 namespace mlir::fsdp {
 
@@ -53,13 +54,20 @@ private:
   void emitStage(unsigned stage);
   void emitInnerLoops(unsigned stage, unsigned loop,
                       MutableArrayRef<Value> accumulators);
+  unsigned getInnerLoop(unsigned first) const;
+  SumBlocks getBlocks(unsigned loop) const;
+  int64_t getTerms(unsigned loop) const;
   void emitPoints(unsigned stage, MutableArrayRef<Value> accumulators);
+  Value reduceLanes(Value vector, vector::CombiningKind kind);
   void finishReductions(unsigned stage, ArrayRef<Value> accumulators);
   void emitItemStores();
 
   /// Points computed at once along the lane.
   static int64_t getVectorSize(const KernelLoops &loops);
   int64_t getBlockVectors() const;
+
+  /// Zeros of the current stage's accumulators that are float sums, else null.
+  SmallVector<Value> sumZeros;
 };
 
 } // namespace mlir::fsdp

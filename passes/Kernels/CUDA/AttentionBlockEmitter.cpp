@@ -26,8 +26,21 @@ bool AttentionBlockEmitter::isOfRows(unsigned tensor) const {
   return hasKeys(tensor) == isOfKeys;
 }
 
-Value AttentionBlockEmitter::enterBlock(AttentionRows rows, int64_t tileRows) {
+/// Tiles of columns that all blocks of keys visit, of each product, if they
+/// skip those whose queries lie before all keys of the block.
+static int64_t countUnmaskedTiles(int64_t keys, int64_t queries,
+                                  int64_t tileRows, int64_t tileColumns) {
+  int64_t tiles = llvm::divideCeil(queries, tileColumns), count = 0;
+  for (int64_t key = 0; key < keys; key += tileRows)
+    count += std::max<int64_t>(0, tiles - key / tileColumns);
+  return count;
+}
+
+Value AttentionBlockEmitter::enterBlock(AttentionRows rows, int64_t rowsOfTile,
+                                        int64_t columnsOfTile) {
   isOfKeys = rows == AttentionRows::DkDv;
+  tileRows = rowsOfTile;
+  tileColumns = columnsOfTile;
   thread = gpu::ThreadIdOp::create(builder, loc, gpu::Dimension::x);
   rowCount = isOfKeys ? parts.shape.getKeys() : parts.shape.getQueries();
   columnCount = isOfKeys ? parts.shape.getQueries() : parts.shape.getKeys();
@@ -35,12 +48,24 @@ Value AttentionBlockEmitter::enterBlock(AttentionRows rows, int64_t tileRows) {
   firstRow = mul(split(rest, llvm::divideCeil(rowCount, tileRows)), tileRows);
   ArrayRef<int64_t> extents = parts.shape.getBatch().asArrayRef();
   batch.assign(extents.size(), Value());
+  int64_t products = 1;
   for (int dim = extents.size() - 1; dim >= 0; --dim) {
     bool isSummed = isOfKeys && parts.isShared(dim);
     batch[dim] = isSummed ? index(0) : split(rest, extents[dim]);
     if (isSummed)
-      columnCount *= extents[dim];
+      products *= extents[dim];
   }
+  // Tiles can be skipped if each has queries of one product alone, the last one
+  // of which may then be short.
+  int64_t all = llvm::divideCeil(rowCount, tileRows) *
+                llvm::divideCeil(products * columnCount, tileColumns),
+          unmasked = products * countUnmaskedTiles(rowCount, columnCount,
+                                                   tileRows, tileColumns);
+  skipsTiles = isOfKeys && parts.isCausal && unmasked < all;
+  isOfOneProduct = skipsTiles || products == 1;
+  columnsOfStretch = isOfOneProduct ? columnCount : products * columnCount;
+  stretch = llvm::alignTo(columnsOfStretch, tileColumns);
+  columnCount = isOfOneProduct ? products * stretch : stretch;
   return rest;
 }
 
@@ -57,15 +82,32 @@ AttentionBlockEmitter::Point AttentionBlockEmitter::getRow(Value number) {
                   : Point{batch, number, Value()};
 }
 
+/// Where a column is in its stretch.
+Value AttentionBlockEmitter::getPlace(Value first, Value offset) {
+  if (stretch != columnCount)
+    first = arith::RemUIOp::create(builder, loc, first, index(stretch));
+  return add(first, offset);
+}
+
 /// Queries of keys that several batches share count through these dimensions,
 /// queries fastest.
-AttentionBlockEmitter::Point AttentionBlockEmitter::getColumn(Value number) {
-  number = least(number, index(columnCount - 1));
+AttentionBlockEmitter::Point AttentionBlockEmitter::getColumn(Value first,
+                                                              Value offset) {
+  Value number = getPlace(first, offset);
+  if (columnsOfStretch != stretch)
+    number = least(number, index(columnsOfStretch - 1));
   if (!isOfKeys)
     return {batch, Value(), number};
   Point point{batch, Value(), Value()};
+  if (!isOfOneProduct) {
+    point.query = split(number, parts.shape.getQueries());
+  } else {
+    point.query = number;
+    number = stretch == columnCount
+                 ? index(0)
+                 : arith::DivUIOp::create(builder, loc, first, index(stretch));
+  }
   ArrayRef<int64_t> extents = parts.shape.getBatch().asArrayRef();
-  point.query = split(number, parts.shape.getQueries());
   for (int dim = extents.size() - 1; dim >= 0; --dim)
     if (parts.isShared(dim))
       point.batch[dim] = split(number, extents[dim]);
@@ -78,16 +120,35 @@ AttentionBlockEmitter::Point AttentionBlockEmitter::join(const Point &row,
           isOfKeys ? row.key : column.key};
 }
 
-Value AttentionBlockEmitter::getColumnEnd(int64_t tileRows) {
-  Value end = index(columnCount);
-  return parts.isCausal ? least(end, add(firstRow, index(tileRows))) : end;
+Value AttentionBlockEmitter::isColumn(Value first, Value offset) {
+  if (columnsOfStretch == stretch)
+    return Value();
+  return isBelow(getPlace(first, offset), index(columnsOfStretch));
 }
 
-/// Queries in front of the keys see none of them.
-Value AttentionBlockEmitter::getColumnBegin(int64_t step) {
-  if (!parts.isCausal || columnCount != parts.shape.getQueries())
+/// Queries see no keys after themselves.
+Value AttentionBlockEmitter::getColumnEnd() {
+  Value end = index(columnsOfStretch);
+  if (isOfKeys || !parts.isCausal)
+    return end;
+  return least(end, add(firstRow, index(tileRows)));
+}
+
+Value AttentionBlockEmitter::getColumnBegin() {
+  if (!skipsTiles)
     return index(0);
-  return mul(arith::DivUIOp::create(builder, loc, firstRow, index(step)), step);
+  Value tile =
+      arith::DivUIOp::create(builder, loc, firstRow, index(tileColumns));
+  return mul(tile, tileColumns);
+}
+
+AttentionBlockEmitter::Tile AttentionBlockEmitter::getFirstTile() {
+  Value begin = getColumnBegin();
+  return {mul(begin, columnCount / stretch), begin};
+}
+
+Value AttentionBlockEmitter::getTileEnd() {
+  return stretch == columnCount ? getColumnEnd() : index(columnCount);
 }
 
 //===----------------------------------------------------------------------===//
@@ -165,6 +226,38 @@ SmallVector<Value> AttentionBlockEmitter::emitLoop(
   if (!init.empty())
     scf::YieldOp::create(builder, loc, carried);
   return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+/// The first column of a tile is carried from one to the next, since it is not
+/// the loop's number where tiles of a stretch were skipped.
+SmallVector<Value> AttentionBlockEmitter::emitTileLoop(
+    const Tile &first, Value end, ValueRange init,
+    llvm::function_ref<Values(const Tile &, const Tile &, ValueRange)> body) {
+  auto getNext = [&](Value number) { return add(number, index(tileColumns)); };
+  if (stretch == columnCount)
+    return emitLoop(first.at, end, tileColumns, init,
+                    [&](Value at, ValueRange before) {
+                      Value next = getNext(at);
+                      return body({at, at}, {next, next}, before);
+                    });
+  Values carried(init);
+  carried.push_back(first.first);
+  Values results = emitLoop(
+      first.at, end, tileColumns, carried,
+      [&](Value at, ValueRange before) -> Values {
+        Tile tile{at, before.back()}, next{getNext(at), getNext(tile.first)};
+        Value column =
+            arith::RemUIOp::create(builder, loc, next.first, index(stretch));
+        Value isOfNextStretch = arith::CmpIOp::create(
+            builder, loc, arith::CmpIPredicate::eq, column, index(0));
+        next.first =
+            select(isOfNextStretch, add(next.first, first.first), next.first);
+        Values after = body(tile, next, before.drop_back());
+        after.push_back(next.first);
+        return after;
+      });
+  results.truncate(init.size());
+  return results;
 }
 
 void AttentionBlockEmitter::emitIf(Value condition,

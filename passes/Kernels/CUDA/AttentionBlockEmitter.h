@@ -41,21 +41,35 @@ protected:
   using Values = SmallVector<Value>;
 
   // Where a block is.
-  /// Sets the members below. A block has `tileRows` rows. What is left of its
-  /// number without rows and batch is returned.
-  Value enterBlock(AttentionRows rows, int64_t tileRows);
+  /// Sets the members below. A block has `tileRows` rows and goes over tiles of
+  /// `tileColumns`. What is left of its number without rows and batch is
+  /// returned.
+  Value enterBlock(AttentionRows rows, int64_t tileRows, int64_t tileColumns);
   /// Takes the remainder by `extent` off `number`.
   Value split(Value &number, int64_t extent);
-  /// The block's row number `number`, and column number `number` of all. Of
-  /// numbers beyond the last one the last: what is read there exists.
+  /// The block's row number `number`, and the column that is `offset` after the
+  /// tile's first one, `first`. Of those beyond the last one the last: what is
+  /// read there exists.
   Point getRow(Value number);
-  Point getColumn(Value number);
+  Point getColumn(Value first, Value offset);
   Point join(const Point &row, const Point &column);
   bool isOfRows(unsigned tensor) const;
-  /// The end of the columns that the rows of a block see at most, and the first
-  /// of those that see any of them, a multiple of `step`.
-  Value getColumnEnd(int64_t tileRows);
-  Value getColumnBegin(int64_t step);
+  /// Whether such a column exists; null where all columns of all tiles do.
+  Value isColumn(Value first, Value offset);
+  Value getPlace(Value first, Value offset);
+  /// Of a stretch of columns, where tiles begin and end of which the rows of
+  /// the block see a column, or are seen by one.
+  Value getColumnBegin();
+  Value getColumnEnd();
+
+  /// A tile of columns: its first one, and a multiple of `tileColumns` that is
+  /// one of them more than that of the tile before it in a block's loop.
+  struct Tile {
+    Value at, first;
+  };
+  Tile getFirstTile();
+  /// Tiles end where Tile::at is this.
+  Value getTileEnd();
 
   // Memory.
   Value getAddress(StridedAttr view, int64_t offset, const Point &point,
@@ -90,6 +104,11 @@ protected:
   Values emitLoop(Value begin, Value end, int64_t step, ValueRange init,
                   llvm::function_ref<Values(Value, ValueRange)> body);
   void emitIf(Value condition, llvm::function_ref<void()> body);
+  /// A loop over tiles from the first one on, those of each stretch in turn.
+  /// `body` gets a tile and the one after it.
+  Values emitTileLoop(
+      const Tile &first, Value end, ValueRange init,
+      llvm::function_ref<Values(const Tile &, const Tile &, ValueRange)> body);
 
   // Scalars.
   Value index(int64_t value) {
@@ -141,7 +160,14 @@ protected:
   /// The block's batch, without the dimensions that are summed over.
   SmallVector<Value> batch;
   Value firstRow;
-  int64_t rowCount = 0, columnCount = 0;
+  int64_t rowCount = 0, tileRows = 0, tileColumns = 0;
+  /// Columns have numbers below `columnCount`, in stretches of whole tiles: of
+  /// `stretch` numbers the first `columnsOfStretch` are columns. A stretch has
+  /// those of one product, of which there are several where rows are keys that
+  /// these share; or, where no tile is skipped because the mask hides it whole,
+  /// those of all.
+  int64_t columnCount = 0, stretch = 0, columnsOfStretch = 0;
+  bool skipsTiles = false, isOfOneProduct = true;
 };
 
 } // namespace mlir::fsdp

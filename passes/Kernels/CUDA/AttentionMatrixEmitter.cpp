@@ -28,7 +28,7 @@ AttentionMatrixEmitter::AttentionMatrixEmitter(const AttentionParts &parts,
       shared(createPointer(builder, loc, shared)) {}
 
 void AttentionMatrixEmitter::enter(AttentionRows rows) {
-  groupNumber = enterBlock(rows, tiles.getRows());
+  groupNumber = enterBlock(rows, tiles.getRows(), tiles.columns);
   // Rows, then the stages of columns.
   int64_t endOfRows = 0, endOfColumns = tiles.atStatistics / 2 -
                                         tiles.stages * tiles.columnNumbers;
@@ -87,10 +87,8 @@ AttentionMatrixEmitter::getColumns(Value first) {
   for (int64_t i = 0; i != tiles.columns / 4; ++i) {
     Column column;
     column.number = add(pair, index(i / 2 * 8 + i % 2));
-    Value number = add(first, column.number);
-    column.point = getColumn(number);
-    if (columnCount % tiles.columns != 0)
-      column.exists = isBelow(number, index(columnCount));
+    column.point = getColumn(first, column.number);
+    column.exists = isColumn(first, column.number);
     columns.push_back(column);
   }
   return columns;
@@ -135,7 +133,7 @@ SmallVector<Value> AttentionMatrixEmitter::emitByVectors(
 /// Neighbouring threads copy `size` neighbouring features each, columns of two
 /// stages without waiting where these are 16 bytes. Features and columns beyond
 /// the last ones are 0; of rows beyond the last one nothing is stored.
-void AttentionMatrixEmitter::copyTile(const Part &part, Value firstColumn,
+void AttentionMatrixEmitter::copyTile(const Part &part, const Tile &tile,
                                       Value firstFeature, int64_t width,
                                       int64_t size) {
   bool isRows = isOfRows(part.tensor);
@@ -146,24 +144,21 @@ void AttentionMatrixEmitter::copyTile(const Part &part, Value firstColumn,
   bool isStaged = !isRows && tiles.stages > 1;
   Value place = index(part.at);
   if (isStaged)
-    place = add(place, getStage(firstColumn, tiles.columnNumbers));
+    place = add(place, getStage(tile, tiles.columnNumbers));
   auto copy = [&](Value number) {
     Value i = arith::DivUIOp::create(builder, loc, number, index(perRow));
     Value at =
         mul(arith::RemUIOp::create(builder, loc, number, index(perRow)), size);
-    Value row = add(isRows ? firstRow : firstColumn, i);
     Value feature = add(firstFeature, at), exists;
     if (!first || *first + width > part.features) {
       exists = isBelow(feature, index(part.features));
       feature = select(exists, feature, index(0));
     }
-    Point point = isRows ? getRow(row) : getColumn(row);
-    if (!isRows && columnCount % tiles.columns != 0) {
-      Value isColumn = isBelow(row, index(columnCount));
+    Point point = isRows ? getRow(add(firstRow, i)) : getColumn(tile.first, i);
+    if (Value isInside = isRows ? Value() : isColumn(tile.first, i))
       exists =
-          exists ? Value(arith::AndIOp::create(builder, loc, exists, isColumn))
-                 : isColumn;
-    }
+          exists ? Value(arith::AndIOp::create(builder, loc, exists, isInside))
+                 : isInside;
     Value from = getElement(part.tensor, point, feature);
     Value to = add(mul(i, part.getStride()), add(at, place));
     if (isStaged && size == 8) {
@@ -194,10 +189,10 @@ void AttentionMatrixEmitter::copyTile(const Part &part, Value firstColumn,
   }
 }
 
-void AttentionMatrixEmitter::loadTile(const Part &part, Value firstColumn,
+void AttentionMatrixEmitter::loadTile(const Part &part, const Tile &tile,
                                       Value firstFeature, int64_t width) {
   emitByVectors(part.tensor, {}, [&](int64_t size) -> Values {
-    copyTile(part, firstColumn, firstFeature, width, size);
+    copyTile(part, tile, firstFeature, width, size);
     return {};
   });
 }
@@ -205,58 +200,63 @@ void AttentionMatrixEmitter::loadTile(const Part &part, Value firstColumn,
 void AttentionMatrixEmitter::loadRows(ArrayRef<Part> rows) {
   for (const Part &part : rows)
     if (part.isWhole())
-      loadTile(part, Value(), index(0), part.chunk);
+      loadTile(part, {}, index(0), part.chunk);
 }
 
-Value AttentionMatrixEmitter::getStage(Value first, int64_t numbers) {
+Value AttentionMatrixEmitter::getStage(const Tile &tile, int64_t numbers) {
   Value number =
-      arith::DivUIOp::create(builder, loc, first, index(tiles.columns));
+      arith::DivUIOp::create(builder, loc, tile.at, index(tiles.columns));
   return mul(arith::RemUIOp::create(builder, loc, number, index(tiles.stages)),
              numbers);
 }
 
-void AttentionMatrixEmitter::loadColumns(ArrayRef<Part> columns, Value first,
+void AttentionMatrixEmitter::loadColumns(ArrayRef<Part> columns,
+                                         const Tile &tile,
                                          bool withStatistics) {
   for (const Part &part : columns)
     if (part.isWhole())
-      loadTile(part, first, index(0), part.chunk);
+      loadTile(part, tile, index(0), part.chunk);
   if (withStatistics)
-    loadStatistics(first);
+    loadStatistics(tile);
 }
 
 SmallVector<Value> AttentionMatrixEmitter::emitTiles(
-    Value begin, Value end, ArrayRef<Part> columns, bool withStatistics,
-    ValueRange init, llvm::function_ref<Values(Value, ValueRange)> body) {
+    ArrayRef<Part> columns, bool withStatistics, ValueRange init,
+    llvm::function_ref<Values(Value, ValueRange)> body) {
+  Tile begin = getFirstTile();
+  Value end = getTileEnd();
   bool loads = withStatistics || llvm::any_of(columns, [](const Part &part) {
                  return part.isWhole();
                });
   if (tiles.stages == 1)
-    return emitLoop(begin, end, tiles.columns, init,
-                    [&](Value first, ValueRange before) -> Values {
-                      if (loads) {
-                        // Others may still read what lies there.
-                        barrier();
-                        loadColumns(columns, first, withStatistics);
-                        barrier();
-                      }
-                      return body(first, before);
-                    });
-  auto loadAhead = [&](Value first) {
-    emitIf(isBelow(first, end), [&] {
-      loadColumns(columns, first, withStatistics);
+    return emitTileLoop(
+        begin, end, init,
+        [&](const Tile &tile, const Tile &, ValueRange before) -> Values {
+          if (loads) {
+            // Others may still read what lies there.
+            barrier();
+            loadColumns(columns, tile, withStatistics);
+            barrier();
+          }
+          return body(tile.first, before);
+        });
+  auto loadAhead = [&](const Tile &tile) {
+    emitIf(isBelow(tile.at, end), [&] {
+      loadColumns(columns, tile, withStatistics);
       endCopies(builder, loc);
     });
   };
   loadAhead(begin);
-  return emitLoop(begin, end, tiles.columns, init,
-                  [&](Value first, ValueRange before) -> Values {
-                    waitForCopies(builder, loc);
-                    barrier();
-                    loadAhead(add(first, index(tiles.columns)));
-                    stage = getStage(first, tiles.columnNumbers);
-                    statisticsStage = getStage(first, 3 * tiles.columns);
-                    return body(first, before);
-                  });
+  return emitTileLoop(
+      begin, end, init,
+      [&](const Tile &tile, const Tile &next, ValueRange before) -> Values {
+        waitForCopies(builder, loc);
+        barrier();
+        loadAhead(next);
+        stage = getStage(tile, tiles.columnNumbers);
+        statisticsStage = getStage(tile, 3 * tiles.columns);
+        return body(tile.first, before);
+      });
 }
 
 Value AttentionMatrixEmitter::emitDelta(const Point &query, Value which,
@@ -285,18 +285,18 @@ Value AttentionMatrixEmitter::emitDelta(const Point &query, Value which,
 }
 
 /// Maxima, inverses and deltas of a tile's columns, each by as many neighbours.
-void AttentionMatrixEmitter::loadStatistics(Value first) {
+void AttentionMatrixEmitter::loadStatistics(const Tile &tile) {
   int64_t threads = tiles.getThreads() / tiles.columns;
   Value column = arith::DivUIOp::create(builder, loc, thread, index(threads));
   Value which = arith::RemUIOp::create(builder, loc, thread, index(threads));
-  Point query = getColumn(add(first, column));
+  Point query = getColumn(tile.first, column);
   Value delta = emitDelta(query, which, threads);
   Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
                                         which, index(0));
   emitIf(isFirst, [&] {
     Value all[] = {loadStats(query, /*isInverse=*/false),
                    loadStats(query, /*isInverse=*/true), delta};
-    Value place = add(column, getStage(first, 3 * tiles.columns));
+    Value place = add(column, getStage(tile, 3 * tiles.columns));
     for (auto [i, value] : llvm::enumerate(all))
       memref::StoreOp::create(builder, loc, value, statistics,
                               add(place, index(i * tiles.columns)));
@@ -329,8 +329,8 @@ SmallVector<Value> AttentionMatrixEmitter::multiply(const Part &rows,
                  int64_t(llvm::alignTo(rows.features - first, kMatrixDepth)));
     if (!rows.isWhole()) {
       barrier();
-      loadTile(rows, firstColumn, index(first), width);
-      loadTile(columns, firstColumn, index(first), width);
+      loadTile(rows, {}, index(first), width);
+      loadTile(columns, {Value(), firstColumn}, index(first), width);
       barrier();
     }
     for (int64_t depth = 0; depth < width; depth += kMatrixDepth) {
@@ -376,7 +376,7 @@ SmallVector<Value> AttentionMatrixEmitter::accumulate(ArrayRef<Value> weights,
   Value first = group.first;
   if (!columns.isWhole()) {
     barrier();
-    loadTile(columns, firstColumn, group.first, group.width);
+    loadTile(columns, {Value(), firstColumn}, group.first, group.width);
     barrier();
     first = index(0);
   }
@@ -438,8 +438,8 @@ void AttentionMatrixEmitter::emitOut() {
   Values init(4 + features.getSums(), scalar(0));
   init[0] = init[1] = minusInfinity();
   Values sums = emitTiles(
-      index(0), getColumnEnd(tiles.getRows()), {k, v}, /*withStatistics=*/false,
-      init, [&](Value first, ValueRange before) -> Values {
+      {k, v}, /*withStatistics=*/false, init,
+      [&](Value first, ValueRange before) -> Values {
         Values scores = multiply(q, k, first);
         SmallVector<Column> columns = getColumns(first);
         Rows highest{minusInfinity(), minusInfinity()};
@@ -508,8 +508,7 @@ void AttentionMatrixEmitter::emitDq() {
                    loadStats(queries[row], /*isInverse=*/true),
                    emitDelta(queries[row], which, 4)};
   Values sums = emitTiles(
-      index(0), getColumnEnd(tiles.getRows()), {k, v}, /*withStatistics=*/false,
-      Values(features.getSums(), scalar(0)),
+      {k, v}, /*withStatistics=*/false, Values(features.getSums(), scalar(0)),
       [&](Value first, ValueRange before) -> Values {
         Values scores = multiply(q, k, first);
         Values gradients = multiply(dout, v, first);
@@ -544,8 +543,7 @@ void AttentionMatrixEmitter::emitDkDv() {
                                                   : at);
   };
   Values sums = emitTiles(
-      getColumnBegin(tiles.columns), index(columnCount), {q, dout},
-      /*withStatistics=*/true,
+      {q, dout}, /*withStatistics=*/true,
       Values(ofDk.getSums() + ofDv.getSums(), scalar(0)),
       [&](Value first, ValueRange before) -> Values {
         Values scores = multiply(k, q, first);

@@ -81,30 +81,31 @@ private:
   /// which only the kernel sees, else `body(1)`.
   Values emitByVectors(ArrayRef<unsigned> tensors, TypeRange types,
                        llvm::function_ref<Values(int64_t)> body);
-  /// `width` features of rows or columns to shared memory, `size` at a time.
-  void loadTile(const Part &part, Value firstColumn, Value firstFeature,
+  /// `width` features of rows, or of the columns of `tile`, to shared memory,
+  /// `size` at a time.
+  void loadTile(const Part &part, const Tile &tile, Value firstFeature,
                 int64_t width);
-  void copyTile(const Part &part, Value firstColumn, Value firstFeature,
+  void copyTile(const Part &part, const Tile &tile, Value firstFeature,
                 int64_t width, int64_t size);
   /// Rows, and columns of a tile, whose features are in shared memory all at
   /// once: others come with the products. Columns go to their stage, where they
   /// may still be on their way (cp.async).
   void loadRows(ArrayRef<Part> rows);
-  void loadColumns(ArrayRef<Part> columns, Value first, bool withStatistics);
-  void loadStatistics(Value first);
-  /// Where the tile that begins at `first` lies: what is added to the first
-  /// stage's places, of which each has so many `numbers`.
-  Value getStage(Value first, int64_t numbers);
-  /// A loop over tiles of `columns` from `begin` on, each in shared memory when
-  /// `body` multiplies it. With two stages a tile's copies begin before the
-  /// tile before it is multiplied:
+  void loadColumns(ArrayRef<Part> columns, const Tile &tile,
+                   bool withStatistics);
+  void loadStatistics(const Tile &tile);
+  /// Where the tile lies: what is added to the first stage's places, of which
+  /// each has so many `numbers`.
+  Value getStage(const Tile &tile, int64_t numbers);
+  /// A loop over tiles of `columns`, each in shared memory when `body`, which
+  /// gets its first column, multiplies it. With two stages a tile's copies
+  /// begin before the tile before it is multiplied:
   ///
   ///     copy tile 0
   ///     each tile: wait for its copies, barrier, copy the next, multiply
   ///
   /// so one barrier both shows a tile to all threads and frees the other stage.
-  Values emitTiles(Value begin, Value end, ArrayRef<Part> columns,
-                   bool withStatistics, ValueRange init,
+  Values emitTiles(ArrayRef<Part> columns, bool withStatistics, ValueRange init,
                    llvm::function_ref<Values(Value, ValueRange)> body);
   /// sum of dout * out over the features of a query, by `threads` neighbours,
   /// of which the thread is number `which`.

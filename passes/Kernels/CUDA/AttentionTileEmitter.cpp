@@ -50,7 +50,7 @@ AttentionTileEmitter::AttentionTileEmitter(const AttentionParts &parts,
           shared, index(0), ValueRange{})) {}
 
 void AttentionTileEmitter::beginBlock(AttentionRows rows) {
-  enterBlock(rows, kTileRows);
+  enterBlock(rows, kTileRows, kTileColumns);
   int64_t head = parts.shape.getHead(), value = parts.shape.getValue();
   int64_t end = 0;
   auto take = [&](int64_t size) {
@@ -105,7 +105,7 @@ void AttentionTileEmitter::loadTile(const Part &part, bool isOfRows,
              Value feature =
                  arith::RemUIOp::create(builder, loc, element, index(width));
              Point point = isOfRows ? getRow(add(firstRow, i))
-                                    : getColumn(add(firstColumn, i));
+                                    : getColumn(firstColumn, i);
              Value value =
                  load(part.tensor, point, add(feature, index(firstFeature)));
              storeShared(part.at, at(i, width, feature), value);
@@ -117,8 +117,26 @@ Value AttentionTileEmitter::getThreadColumn(int64_t score) {
   return add(lane, index(score * kRowThreads));
 }
 
-Value AttentionTileEmitter::isColumn(Value firstColumn, int64_t score) {
-  return isBelow(add(firstColumn, getThreadColumn(score)), index(columnCount));
+Value AttentionTileEmitter::selectColumn(Value firstColumn, int64_t score,
+                                         Value value, Value otherwise) {
+  Value exists = isColumn(firstColumn, getThreadColumn(score));
+  return exists ? select(exists, value, otherwise) : value;
+}
+
+SmallVector<Value> AttentionTileEmitter::emitTiles(
+    ValueRange init, llvm::function_ref<Values(Value, ValueRange)> body) {
+  Value begin = getColumnBegin(), end = getColumnEnd();
+  auto emitStretch = [&](Value first, ValueRange before) -> Values {
+    return emitLoop(begin, end, kTileColumns, before,
+                    [&](Value column, ValueRange before) -> Values {
+                      columnsLeft = arith::SubIOp::create(
+                          builder, loc, index(columnsOfStretch), column);
+                      return body(first ? add(first, column) : column, before);
+                    });
+  };
+  if (stretch == columnCount)
+    return emitStretch(Value(), init);
+  return emitLoop(index(0), index(columnCount), stretch, init, emitStretch);
 }
 
 SmallVector<Value> AttentionTileEmitter::multiply(const Part &rows,
@@ -165,9 +183,7 @@ SmallVector<Value> AttentionTileEmitter::accumulate(int64_t weights,
                                                     Value firstColumn,
                                                     bool isLoaded,
                                                     ValueRange sums) {
-  Value left =
-      arith::SubIOp::create(builder, loc, index(columnCount), firstColumn);
-  Value end = least(left, index(kTileColumns));
+  Value end = least(columnsLeft, index(kTileColumns));
   Values after;
   for (int64_t first = 0; first < columns.features; first += kTileFeatures) {
     int64_t width = std::min(kTileFeatures, columns.features - first);
@@ -236,42 +252,37 @@ void AttentionTileEmitter::emitOut() {
   // The maximum, the sum and each feature so far.
   Values init(2 + countFeatures(width), scalar(0));
   init[0] = minusInfinity();
-  Values sums = emitLoop(
-      index(0), getColumnEnd(kTileRows), kTileColumns, init,
-      [&](Value first, ValueRange before) -> Values {
-        Values scores = multiply(q, k, first);
-        Value highest = minusInfinity();
-        for (auto [i, score] : llvm::enumerate(scores)) {
-          Point point = join(query, getColumn(add(first, getThreadColumn(i))));
-          Value scaled = mulF(score, scalar(parts.scale));
-          score =
-              select(isColumn(first, i),
-                     evaluate(*parts.score, {scaled}, point), minusInfinity());
-          // What is no number never wins; it shows in the sum.
-          highest = arith::MaxNumFOp::create(builder, loc, highest, score);
-        }
-        highest = reduce(highest, vector::CombiningKind::MAXNUMF, kRowThreads);
-        Value maximum =
-            arith::MaxNumFOp::create(builder, loc, before[0], highest);
-        Value reference = getReference(maximum);
-        Value correction = expF(subF(before[0], reference));
-        Value sum = scalar(0);
-        for (auto [i, score] : llvm::enumerate(scores)) {
-          Value weight = select(isColumn(first, i),
-                                expF(subF(score, reference)), scalar(0));
-          storeShared(atWeights, at(row, kTileColumns, getThreadColumn(i)),
-                      weight);
-          sum = addF(sum, weight);
-        }
-        sum = reduce(sum, vector::CombiningKind::ADD, kRowThreads);
-        Values after = {maximum, addF(mulF(before[1], correction), sum)};
-        Values features;
-        for (Value feature : before.drop_front(2))
-          features.push_back(mulF(feature, correction));
-        llvm::append_range(after, accumulate(atWeights, v, first,
-                                             /*isLoaded=*/false, features));
-        return after;
-      });
+  Values sums = emitTiles(init, [&](Value first, ValueRange before) -> Values {
+    Values scores = multiply(q, k, first);
+    Value highest = minusInfinity();
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      Point point = join(query, getColumn(first, getThreadColumn(i)));
+      Value scaled = mulF(score, scalar(parts.scale));
+      score = selectColumn(first, i, evaluate(*parts.score, {scaled}, point),
+                           minusInfinity());
+      // What is no number never wins; it shows in the sum.
+      highest = arith::MaxNumFOp::create(builder, loc, highest, score);
+    }
+    highest = reduce(highest, vector::CombiningKind::MAXNUMF, kRowThreads);
+    Value maximum = arith::MaxNumFOp::create(builder, loc, before[0], highest);
+    Value reference = getReference(maximum);
+    Value correction = expF(subF(before[0], reference));
+    Value sum = scalar(0);
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      Value weight =
+          selectColumn(first, i, expF(subF(score, reference)), scalar(0));
+      storeShared(atWeights, at(row, kTileColumns, getThreadColumn(i)), weight);
+      sum = addF(sum, weight);
+    }
+    sum = reduce(sum, vector::CombiningKind::ADD, kRowThreads);
+    Values after = {maximum, addF(mulF(before[1], correction), sum)};
+    Values features;
+    for (Value feature : before.drop_front(2))
+      features.push_back(mulF(feature, correction));
+    llvm::append_range(after, accumulate(atWeights, v, first,
+                                         /*isLoaded=*/false, features));
+    return after;
+  });
   Value maximum = sums[0], sum = sums[1];
   Value inverse, isMasked;
   std::tie(inverse, isMasked) = getInverse(maximum, sum);
@@ -300,21 +311,19 @@ void AttentionTileEmitter::emitDq() {
                         loadStats(query, /*isInverse=*/true),
                         emitDelta(query, lane, kRowThreads)};
   Values init(countFeatures(head), scalar(0));
-  Values sums = emitLoop(
-      index(0), getColumnEnd(kTileRows), kTileColumns, init,
-      [&](Value first, ValueRange before) -> Values {
-        Values scores = multiply(q, k, first);
-        Values gradients = multiply(dout, v, first);
-        for (auto [i, score] : llvm::enumerate(scores)) {
-          Point point = join(query, getColumn(add(first, getThreadColumn(i))));
-          Value raw = mulF(score, scalar(parts.scale));
-          Value gradient =
-              emitGradient(point, raw, gradients[i], statistics).second;
-          storeShared(atGradients, at(row, kTileColumns, getThreadColumn(i)),
-                      select(isColumn(first, i), gradient, scalar(0)));
-        }
-        return accumulate(atGradients, k, first, /*isLoaded=*/true, before);
-      });
+  Values sums = emitTiles(init, [&](Value first, ValueRange before) -> Values {
+    Values scores = multiply(q, k, first);
+    Values gradients = multiply(dout, v, first);
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      Point point = join(query, getColumn(first, getThreadColumn(i)));
+      Value raw = mulF(score, scalar(parts.scale));
+      Value gradient =
+          emitGradient(point, raw, gradients[i], statistics).second;
+      storeShared(atGradients, at(row, kTileColumns, getThreadColumn(i)),
+                  selectColumn(first, i, gradient, scalar(0)));
+    }
+    return accumulate(atGradients, k, first, /*isLoaded=*/true, before);
+  });
   emitFeatures(head, [&](int64_t i, Value feature) {
     store(kDq, query, feature, mulF(sums[i], scalar(parts.dqScale)));
   });
@@ -339,38 +348,35 @@ void AttentionTileEmitter::emitDkDv() {
   Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
                                         part, index(0));
   Values init(headCount + widthCount, scalar(0));
-  Values sums = emitLoop(
-      getColumnBegin(kTileColumns), index(columnCount), kTileColumns, init,
-      [&](Value first, ValueRange before) -> Values {
-        Value delta =
-            emitDelta(getColumn(add(first, column)), part, kColumnThreads);
-        emitIf(isFirst, [&] { storeShared(atDeltas, column, delta); });
-        Values scores = multiply(k, q, first);
-        Values gradients = multiply(v, dout, first);
-        for (auto [i, score] : llvm::enumerate(scores)) {
-          Value at = getThreadColumn(i);
-          Point point = join(key, getColumn(add(first, at)));
-          Value raw = mulF(score, scalar(parts.scale));
-          Statistics statistics{loadStats(point, /*isInverse=*/false),
-                                loadStats(point, /*isInverse=*/true),
-                                loadShared(atDeltas, at)};
-          auto [weight, gradient] =
-              emitGradient(point, raw, gradients[i], statistics);
-          Value exists = isColumn(first, i);
-          Value place = this->at(row, kTileColumns, at);
-          storeShared(atWeights, place, select(exists, weight, scalar(0)));
-          storeShared(atGradients, place, select(exists, gradient, scalar(0)));
-        }
-        Values after;
-        if (headCount != 0)
-          after = accumulate(atGradients, q, first, /*isLoaded=*/true,
-                             before.take_front(headCount));
-        if (widthCount != 0)
-          llvm::append_range(after, accumulate(atWeights, dout, first,
-                                               /*isLoaded=*/true,
-                                               before.take_back(widthCount)));
-        return after;
-      });
+  Values sums = emitTiles(init, [&](Value first, ValueRange before) -> Values {
+    Value delta = emitDelta(getColumn(first, column), part, kColumnThreads);
+    emitIf(isFirst, [&] { storeShared(atDeltas, column, delta); });
+    Values scores = multiply(k, q, first);
+    Values gradients = multiply(v, dout, first);
+    for (auto [i, score] : llvm::enumerate(scores)) {
+      Value at = getThreadColumn(i);
+      Point point = join(key, getColumn(first, at));
+      Value raw = mulF(score, scalar(parts.scale));
+      Statistics statistics{loadStats(point, /*isInverse=*/false),
+                            loadStats(point, /*isInverse=*/true),
+                            loadShared(atDeltas, at)};
+      auto [weight, gradient] =
+          emitGradient(point, raw, gradients[i], statistics);
+      Value place = this->at(row, kTileColumns, at);
+      storeShared(atWeights, place, selectColumn(first, i, weight, scalar(0)));
+      storeShared(atGradients, place,
+                  selectColumn(first, i, gradient, scalar(0)));
+    }
+    Values after;
+    if (headCount != 0)
+      after = accumulate(atGradients, q, first, /*isLoaded=*/true,
+                         before.take_front(headCount));
+    if (widthCount != 0)
+      llvm::append_range(after, accumulate(atWeights, dout, first,
+                                           /*isLoaded=*/true,
+                                           before.take_back(widthCount)));
+    return after;
+  });
   emitFeatures(headCount != 0 ? head : 0, [&](int64_t i, Value feature) {
     store(kDk, key, feature, mulF(sums[i], scalar(parts.dkScale)));
   });

@@ -50,6 +50,9 @@ private:
   Value at(Value row, int64_t width, Value column);
 
   // Tiles. All threads of the block come to each.
+  /// A loop over the tiles of columns, of which `body` gets the first.
+  Values emitTiles(ValueRange init,
+                   llvm::function_ref<Values(Value, ValueRange)> body);
   void loadTile(const Part &part, bool isOfRows, Value firstColumn,
                 int64_t firstFeature);
   /// The thread's scores of rows times columns.
@@ -62,7 +65,9 @@ private:
                     llvm::function_ref<void(int64_t, Value)> body);
   int64_t countFeatures(int64_t features) const;
   Value getThreadColumn(int64_t score);
-  Value isColumn(Value firstColumn, int64_t score);
+  /// `value` if the column of the thread's score exists, else `otherwise`.
+  Value selectColumn(Value firstColumn, int64_t score, Value value,
+                     Value otherwise);
   bool isWhole(const Part &part) const;
 
   /// sum of dout * out over the features of a query, by `threads` neighbours,
@@ -75,6 +80,9 @@ private:
   /// Shared memory: parts of rows and columns, weights and numbers of columns.
   Part q, k, v, dout;
   int64_t atWeights = 0, atGradients = 0, atDeltas = 0;
+  /// Columns from the beginning of the tile that emitTiles() is at to the end
+  /// of its stretch.
+  Value columnsLeft;
 };
 
 } // namespace mlir::fsdp

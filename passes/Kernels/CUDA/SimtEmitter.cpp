@@ -338,15 +338,19 @@ void SimtEmitter::storePoint(ArrayRef<OpResult> results) {
 /// share, which meets the init at the end.
 SmallVector<Value> SimtEmitter::getFirstPartials(unsigned stage) {
   SmallVector<Value> partials;
+  sumZeros.clear();
   for (linalg::GenericOp op : loops.getStages()[stage].reductions)
     for (unsigned i = 0, e = op->getNumResults(); i != e; ++i) {
+      Operation *combiner = getCombiner(op, i);
       if (shape.threadsPerItem == 1) {
         partials.push_back(getInit(op, i));
-        continue;
+      } else {
+        TypedAttr neutral = *arith::getNeutralElement(combiner);
+        Value scalar = arith::ConstantOp::create(outer, loc, neutral);
+        partials.push_back(toVector(LaneValue{scalar}, outer).value);
       }
-      TypedAttr neutral = *arith::getNeutralElement(getCombiner(op, i));
-      Value scalar = arith::ConstantOp::create(outer, loc, neutral);
-      partials.push_back(toVector(LaneValue{scalar}, outer).value);
+      sumZeros.push_back(
+          createSumZero(outer, loc, combiner, partials.back().getType()));
     }
   return partials;
 }
@@ -363,46 +367,53 @@ void SimtEmitter::emitStage(unsigned stage) {
   finishReductions(stage, partials);
 }
 
-/// A loop that carries `partials`; `body` may change them.
-static void emitLoop(OpBuilder &builder, Location loc, Value begin, Value end,
-                     Value step, MutableArrayRef<Value> partials,
-                     llvm::function_ref<void(Value)> body) {
-  auto op = scf::ForOp::create(builder, loc, begin, end, step, partials);
-  builder.setInsertionPointToStart(op.getBody());
-  llvm::copy(op.getRegionIterArgs(), partials.begin());
-  body(op.getInductionVar());
-  if (!partials.empty())
-    scf::YieldOp::create(builder, loc, partials);
-  llvm::copy(op.getResults(), partials.begin());
-  builder.setInsertionPointAfter(op);
+/// The first inner loop from `first` on; the number of loops where there is
+/// none.
+unsigned SimtEmitter::getInnerLoop(unsigned first) const {
+  ArrayRef<KernelLoop> all = loops.getLoops();
+  while (first < all.size() && !all[first].inner)
+    ++first;
+  return first;
+}
+
+/// How a loop of the current stage is cut: of `iterations`, each of which runs
+/// inner loop `next`, if there is one.
+SumBlocks SimtEmitter::getBlocks(int64_t iterations, unsigned next) const {
+  if (llvm::none_of(sumZeros, [](Value zero) { return bool(zero); }))
+    return {};
+  next = getInnerLoop(next);
+  ArrayRef<KernelLoop> all = loops.getLoops();
+  return planSumBlocks(
+      iterations,
+      next < all.size() ? getBlocks(all[next].size, next + 1).terms : 1);
 }
 
 void SimtEmitter::emitSerialLoops(unsigned stage, unsigned loop,
                                   MutableArrayRef<Value> partials) {
-  ArrayRef<KernelLoop> all = loops.getLoops();
-  while (loop < all.size() && !all[loop].inner)
-    ++loop;
-  if (loop == all.size())
+  loop = getInnerLoop(loop);
+  if (loop == loops.getLoops().size())
     return emitPoint(stage, partials);
-  emitLoop(inner, loc, getIndexConstant(0, inner),
-           getIndexConstant(all[loop].size, inner), getIndexConstant(1, inner),
-           partials, [&](Value index) {
-             point[loop] = index;
-             emitSerialLoops(stage, loop + 1, partials);
-           });
+  int64_t size = loops.getLoops()[loop].size;
+  emitSumLoop(inner, loc, getIndexConstant(0, inner),
+              getIndexConstant(size, inner), /*step=*/1,
+              getBlocks(size, loop + 1), sumZeros, partials, [&](Value index) {
+                point[loop] = index;
+                emitSerialLoops(stage, loop + 1, partials);
+              });
 }
 
 void SimtEmitter::emitThreadPoints(unsigned stage,
                                    MutableArrayRef<Value> partials) {
   SmallVector<unsigned> order = getLoopOrder(/*isInner=*/true);
-  emitLoop(inner, loc, threadInItem,
-           getIndexConstant(loops.getInnerSize() / (isLaneOuter() ? 1 : lanes),
-                            inner),
-           getIndexConstant(shape.threadsPerItem, inner), partials,
-           [&](Value number) {
-             setPoint(order, number, inner);
-             emitPoint(stage, partials);
-           });
+  int64_t count = loops.getInnerSize() / (isLaneOuter() ? 1 : lanes);
+  int64_t threads = shape.threadsPerItem;
+  emitSumLoop(inner, loc, threadInItem, getIndexConstant(count, inner), threads,
+              getBlocks(llvm::divideCeil(count, threads),
+                        /*next=*/loops.getLoops().size()),
+              sumZeros, partials, [&](Value number) {
+                setPoint(order, number, inner);
+                emitPoint(stage, partials);
+              });
   emitRest(stage, partials);
 }
 
@@ -421,10 +432,9 @@ void SimtEmitter::emitRest(unsigned stage, MutableArrayRef<Value> partials) {
   unsigned loop = std::exchange(lane, -1);
   lanes = activeLanes = 1;
   vectorAlignment = 0;
-  emitLoop(
+  emitSumLoop(
       inner, loc, threadInItem, getIndexConstant(rest, inner),
-      getIndexConstant(shape.threadsPerItem, inner), partials,
-      [&](Value number) {
+      shape.threadsPerItem, SumBlocks(), sumZeros, partials, [&](Value number) {
         point[loop] = arith::AddIOp::create(
             inner, loc, number, getIndexConstant(size - rest, inner));
         SmallVector<SmallVector<Value>> elements;

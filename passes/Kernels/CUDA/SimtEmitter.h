@@ -19,6 +19,7 @@
 #define FSDP_PASSES_KERNELS_CUDA_SIMTEMITTER_H
 
 #include "Kernels/Common/KernelValues.h"
+#include "Kernels/Common/SumBlocks.h"
 
 namespace mlir::fsdp {
 
@@ -90,6 +91,8 @@ private:
   /// Stores results of the current point, unless the thread has no item.
   void storePoint(ArrayRef<OpResult> results);
   void emitStage(unsigned stage);
+  unsigned getInnerLoop(unsigned first) const;
+  SumBlocks getBlocks(int64_t iterations, unsigned next) const;
   void emitSerialLoops(unsigned stage, unsigned loop,
                        MutableArrayRef<Value> partials);
   void emitThreadPoints(unsigned stage, MutableArrayRef<Value> partials);
@@ -113,6 +116,9 @@ private:
   /// Whether the thread has an item of its own; null where all have.
   Value isItem;
   int64_t usedSlots = 0;
+  /// Zeros of the current stage's partial results that are float sums, else
+  /// null.
+  SmallVector<Value> sumZeros;
 };
 
 } // namespace mlir::fsdp

@@ -6,12 +6,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Common/KernelUtils.h"
+#include "Kernels/Common/SumBlocks.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotModuleBufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
 #include "mlir/Dialect/Linalg/Utils/Utils.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
 namespace mlir::fsdp {
@@ -87,6 +91,13 @@ static LogicalResult verifyBufferizable(ModuleOp module) {
 
 namespace {
 struct BufferizeKernels : fsdp::impl::BufferizeKernelsBase<BufferizeKernels> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    BufferizeKernelsBase::getDependentDialects(registry);
+    // What long sums become.
+    registry.insert<arith::ArithDialect, affine::AffineDialect,
+                    scf::SCFDialect>();
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     IRRewriter rewriter(&getContext());
@@ -99,7 +110,8 @@ struct BufferizeKernels : fsdp::impl::BufferizeKernelsBase<BufferizeKernels> {
     dropStoresInPlace(module, rewriter);
     if (failed(
             bufferization::runOneShotModuleBufferize(module, options, state)))
-      signalPassFailure();
+      return signalPassFailure();
+    lowerLongSums(module);
   }
 };
 } // namespace

@@ -127,8 +127,7 @@ struct FuseEpilogues : fsdp::impl::FuseEpiloguesBase<FuseEpilogues> {
   void runOnOperation() override {
     ProgramOp step = getOperation();
     Block &block = step.getBody().front();
-    Operation *loss =
-        step.getKind() == ProgramKind::eval ? nullptr : getLossOp(step);
+    Operation *loss = getForwardEnd(step);
     SmallVector<Operation *> marked;
     ContractionPlans plans(&block);
     for (Operation &op : block)

@@ -38,8 +38,9 @@ static MatmulAttr getMatmul(MLIRContext *context, const ContractionPlan &plan) {
       getNumber(plan.addend));
 }
 
-static bool isOfF32(func::FuncOp kernel) {
-  return getElementTypeOrSelf(kernel.getResultTypes().front()).isF32();
+/// Whether the product that @kernel is has factors of f32.
+static bool isOfF32(func::FuncOp kernel, MatmulAttr matmul) {
+  return getElementTypeOrSelf(kernel.getArgumentTypes()[matmul.getA()]).isF32();
 }
 
 namespace {
@@ -54,7 +55,8 @@ struct MatchMatmuls : fsdp::impl::MatchMatmulsBase<MatchMatmuls> {
           kernel->setAttr(names::kMatmul, getMatmul(&getContext(), *plan));
       }
       // Another target may have found the product before.
-      if (tf32 && kernel->hasAttr(names::kMatmul) && isOfF32(kernel))
+      auto matmul = kernel->getAttrOfType<MatmulAttr>(names::kMatmul);
+      if (tf32 && matmul && isOfF32(kernel, matmul))
         kernel->setAttr(names::kTF32, UnitAttr::get(&getContext()));
     }
   }

@@ -17,6 +17,10 @@
 // T(ext(x)) is x for an x in T, whatever moves elements in between: gathered
 // parameters are read as they are, and a product's result by the next one.
 //
+// A frequency times a position is as exact as it was traced, too, and so is its
+// gradient: PositionProducts.h says why. All products by positions of a program
+// that makes angles of some stay wide.
+//
 // A program that computes such a product in narrow floats as it was traced, of
 // a model in them or under autocast, is left alone: it says itself what is
 // wide. The type that attention was traced in is that of its result: its
@@ -26,6 +30,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Kernels/StridedLayout.h"
+#include "fsdp/Analysis/Step/PositionProducts.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Elementwise.h"
@@ -352,6 +357,13 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
     });
     if (isTracedNarrow)
       return markAllAnalysesPreserved();
+    PositionProducts positions(program, type);
+    if (!positions.getProducts().empty())
+      llvm::erase_if(wide, [&](Operation *op) {
+        return llvm::any_of(getFactors(op), [&](Value factor) {
+          return positions.isPosition(factor);
+        });
+      });
     Narrower narrower(type);
     for (Operation *op : wide) {
       if (auto product = dyn_cast<linalg::LinalgOp>(op))

@@ -372,19 +372,33 @@ static void copyMatmulOperands(ProgramOp step) {
   }
 }
 
-/// An argument that is returned in another's place, and is itself replaced, is
-/// copied first: replacements have no order.
-static void copyReturnedArguments(ProgramOp step) {
+/// Copies results that would share bytes with a state: replacements of states
+/// have no order, so an argument that takes another's place and is itself
+/// replaced is read before; what a caller reads (a loss, an output) lies apart
+/// from all states, so it is neither an argument of a state nor what a state
+/// becomes.
+static void copyReturnedStates(ProgramOp step) {
   auto replacements = getReplacedArguments(step);
   Operation *ret = step.getBody().front().getTerminator();
   OpBuilder builder(ret);
+  llvm::SmallDenseSet<Value> states;
+  for (BlockArgument arg : step.getArguments())
+    if (step.getReadState(arg.getArgNumber()))
+      states.insert(arg);
+  llvm::SmallDenseSet<unsigned> replacing;
   for (auto [result, replaced] : replacements) {
     OpOperand &operand = ret->getOpOperand(result);
     Value source = lookThroughReshapes(operand.get());
     if (source != replaced &&
         llvm::is_contained(llvm::make_second_range(replacements), source))
       operand.set(createCopy(builder, ret->getLoc(), operand.get()));
+    replacing.insert(result);
+    states.insert(getWholeValue(operand.get()));
   }
+  for (OpOperand &operand : ret->getOpOperands())
+    if (!replacing.contains(operand.getOperandNumber()) &&
+        states.contains(getWholeValue(operand.get())))
+      operand.set(createCopy(builder, ret->getLoc(), operand.get()));
 }
 
 /// A loop or branch that results in numbers, where these are read, goes into an
@@ -446,7 +460,7 @@ struct NormalizeCompute : fsdp::impl::NormalizeComputeBase<NormalizeCompute> {
     wrapNumbers(step);
     copyForBoundaries(step);
     copyMatmulOperands(step);
-    copyReturnedArguments(step);
+    copyReturnedStates(step);
   }
 };
 

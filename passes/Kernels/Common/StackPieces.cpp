@@ -19,11 +19,13 @@
 //
 // Slices of an elementwise result are computed of slices of its operands where
 // nothing reads the whole: a loop kernel reads slices of memory, but not of
-// what it computes.
+// what it computes. What a product's call computes as it stores the product
+// (its rounding) is in memory.
 //
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/Contraction.h"
 #include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -181,6 +183,19 @@ static bool isStack(Operation *op) {
 static bool isLoopReader(Operation *op) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
   return generic ? isPointwise(generic) && !getMove(op) : isStack(op);
+}
+
+/// Ops of @block that compute and that products do as they store their results.
+/// (What only moves elements costs nothing in loop kernels, either.)
+static llvm::DenseSet<Operation *> getStoredByProducts(Block &block) {
+  llvm::DenseSet<Operation *> ops;
+  ContractionPlans plans(&block);
+  for (Operation &op : block)
+    if (const ContractionPlan *plan = plans.lookup(&op))
+      for (Operation *absorbed : plan->absorbed)
+        if (!getMove(absorbed))
+          ops.insert(absorbed);
+  return ops;
 }
 
 /// The slices of @op's result that are to be computed of slices of its
@@ -383,11 +398,12 @@ namespace {
 struct StackPieces : fsdp::impl::StackPiecesBase<StackPieces> {
   void runOnOperation() override {
     Block &block = getOperation().getBody().front();
+    llvm::DenseSet<Operation *> stored = getStoredByProducts(block);
     // Backwards: slices of operands come before the op that has them. What was
     // replaced goes at once, since it would count as a reader of these.
     for (Operation *op = &block.back(), *previous; op; op = previous) {
       auto generic = dyn_cast<linalg::GenericOp>(op);
-      if (generic)
+      if (generic && !stored.contains(op))
         for (tensor::ExtractSliceOp slice : getSlices(generic)) {
           OpBuilder builder(op);
           slice.replaceAllUsesWith(createSliced(builder, generic, slice));

@@ -11,7 +11,9 @@
 #include "channels/tcp/TcpControl.h"
 #include "channels/tcp/TcpJob.h"
 #include "core/Group.h"
+#include "core/Printable.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <map>
@@ -21,8 +23,6 @@
 namespace fsdp::rt {
 
 namespace {
-
-constexpr const char *timeoutVariable = "FSDP_CONNECT_TIMEOUT";
 
 class TcpWorld final : public World {
 public:
@@ -105,17 +105,19 @@ private:
   TcpWorld world_;
 };
 
-Result<double> connectSeconds(double usual) {
-  const char *text = std::getenv(timeoutVariable);
+/// What the user says of both waits, if anything.
+Status readSeconds(TcpBackendOptions &options) {
+  const char *text = std::getenv(connectTimeoutVariable);
   if (!text || !*text)
-    return usual;
+    return Status::ok();
   char *end = nullptr;
   double seconds = std::strtod(text, &end);
   if (end == text || *end || !(seconds > 0 && seconds < 1e6))
     return Status::failed(
-        std::string("environment: expected ") + timeoutVariable +
+        std::string("environment: expected ") + connectTimeoutVariable +
         " to be a number of seconds above 0, got '" + text + "'");
-  return seconds;
+  options.connectSeconds = options.reachSeconds = seconds;
+  return Status::ok();
 }
 
 Status checkLaunch(const LaunchInfo &launch) {
@@ -132,10 +134,11 @@ Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
   if (!point.isOk())
     return point.status().withContext("the tcp backend");
   TcpBackendOptions options;
-  Result<double> seconds = connectSeconds(options.connectSeconds);
-  if (!seconds.isOk())
-    return seconds.status();
-  options.connectSeconds = *seconds;
+  if (Status s = readSeconds(options))
+    return s;
+  options.tell = [](const std::string &line) {
+    std::fprintf(stderr, "note: %s\n", printable(line).c_str());
+  };
   // A later backend of this process, or a process that it starts, has no such
   // socket.
   (void)unsetenv(listenerVariable);
@@ -148,7 +151,8 @@ Result<std::unique_ptr<Backend>> create(const BackendRequest &request) {
 Result<std::unique_ptr<Backend>>
 createTcpBackend(const LaunchInfo &launch, const MeetingPoint &point,
                  const TcpBackendOptions &options) {
-  Result<TcpJob> job = TcpJob::meet(launch, point, options.connectSeconds);
+  Result<TcpJob> job = TcpJob::meet(launch, point, options.connectSeconds,
+                                    options.tell, options.reachSeconds);
   if (!job.isOk())
     return job.status();
   auto backend = std::make_unique<TcpBackend>(launch, std::move(*job), options);

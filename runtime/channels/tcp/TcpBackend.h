@@ -12,13 +12,20 @@
 #include "control/Launch.h"
 #include "control/MeetingPoint.h"
 
+#include <functional>
 #include <memory>
 
 namespace fsdp::rt {
 
 struct TcpBackendOptions {
-  /// How long ranks wait for those that do not come to the start.
-  double connectSeconds = 60;
+  /// How long ranks wait for those that do not come to the start: hosts with
+  /// cold file systems are minutes apart.
+  double connectSeconds = 600;
+  /// How long ranks that have met, and so run, try to connect for a channel; no
+  /// longer than connectSeconds.
+  double reachSeconds = 60;
+  /// Takes a line for the user now and then while they wait.
+  std::function<void(const std::string &)> tell;
   /// After a failure: how long they wait for one that does not come to its end.
   double graceSeconds = 5;
   /// World::waitLimit.

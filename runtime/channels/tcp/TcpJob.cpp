@@ -13,13 +13,13 @@
 #include "fsdp-rt/abi.h"
 
 #include <poll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <random>
 #include <thread>
 
 namespace fsdp::rt {
@@ -38,19 +38,29 @@ constexpr int64_t helloNanoseconds = 10'000'000'000,
 constexpr int64_t tryNanoseconds = 2'000'000'000;
 /// How much longer than rank 0, which tells who is missing, the others wait.
 constexpr int64_t patienceNanoseconds = 2'000'000'000;
+/// How long ranks wait without a word, and then between lines.
+constexpr int64_t silentNanoseconds = 5'000'000'000,
+                  lineNanoseconds = 60'000'000'000;
 /// Files that a process opens beside its connections.
 constexpr int64_t otherFiles = 128;
 
-/// "0, 2 and 3", of the ranks for which `has` is `wanted`.
+/// "0, 2 and 4 to 9", of the ranks for which `has` is `wanted`.
 std::string listRanks(const std::vector<bool> &has, bool wanted) {
+  constexpr size_t longRun = 4;
   std::vector<std::string> names;
-  for (size_t rank = 0; rank < has.size(); ++rank)
-    if (has[rank] == wanted)
-      names.push_back(std::to_string(rank));
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  return text;
+  for (size_t rank = 0; rank < has.size(); ++rank) {
+    if (has[rank] != wanted)
+      continue;
+    size_t end = rank;
+    while (end < has.size() && has[end] == wanted)
+      ++end;
+    names.push_back(std::to_string(rank));
+    if (end - rank < longRun)
+      continue;
+    names.back() += " to " + std::to_string(end - 1);
+    rank = end - 1;
+  }
+  return listWords(names, "and");
 }
 
 std::string describeSeconds(double seconds) {
@@ -100,11 +110,19 @@ void eraseClosed(std::vector<T> &connections) {
 } // namespace
 
 Result<TcpJob> TcpJob::meet(const LaunchInfo &launch, const MeetingPoint &point,
-                            double seconds) {
+                            double seconds,
+                            std::function<void(const std::string &)> tell,
+                            double reachSeconds) {
   TcpJob job;
+  bool isTeller =
+      launch.rank == 0 || (launch.hasLocalRank && launch.localRank == 0);
+  if (isTeller)
+    job.tell_ = std::move(tell);
+  job.nextLine_ = nowNanoseconds() + silentNanoseconds;
   job.rank_ = launch.rank;
   job.places_.resize(static_cast<size_t>(launch.size));
   job.seconds_ = seconds;
+  job.reachSeconds_ = std::min(seconds, reachSeconds);
   job.reserved_ = countOpenFiles() + otherFiles;
   if (Status s = job.reserve(launch.rank == 0 ? launch.size : 1))
     return s;
@@ -114,6 +132,17 @@ Result<TcpJob> TcpJob::meet(const LaunchInfo &launch, const MeetingPoint &point,
   if (status)
     return status;
   return job;
+}
+
+/// "waiting for `what`", where a line is due.
+void TcpJob::tellWaiting(const std::string &what) {
+  int64_t now = nowNanoseconds();
+  if (!tell_ || now < nextLine_)
+    return;
+  nextLine_ = now + lineNanoseconds;
+  tell_("rank " + std::to_string(rank_) + " waits for " + what +
+        ", for up to " + describeSeconds(seconds_) + " (" +
+        connectTimeoutVariable + ")");
 }
 
 std::string TcpJob::describe(int rank) const {
@@ -192,15 +221,18 @@ Status TcpJob::host(const LaunchInfo &launch, const MeetingPoint &point,
   Result<Socket> listener = listenFor(point, only);
   if (!listener.isOk())
     return listener.status().withContext("rank 0 at " + portsOf(point));
-  return answer(gather(*listener, hello(launch, stableHash(point.job)), deadline));
+  return answer(
+      gather(*listener, hello(launch, stableHash(point.job)), deadline));
 }
 
 /// Tells all that have come the outcome, and returns it.
 Status TcpJob::answer(const Status &status) {
   std::string text = status.message().substr(0, maxText);
   if (status.isOk()) {
-    std::random_device random;
-    token_ = uint64_t(random()) << 32 | random();
+    // (std::random_device would ask for a newer C library.)
+    if (getrandom(&token_, sizeof(token_), 0) != ssize_t(sizeof(token_)))
+      return answer(Status::failed("cannot draw a number for the job: " +
+                                   lastSystemError()));
     text.assign(reinterpret_cast<const char *>(places_.data()),
                 places_.size() * sizeof(Place));
   }
@@ -246,10 +278,13 @@ Status TcpJob::gather(const Socket &listener, const Hello &own,
   std::vector<Visitor> visitors;
   while (std::find(hasCome.begin(), hasCome.end(), false) != hasCome.end()) {
     if (nowNanoseconds() >= deadline)
-      return Status::failed("expected " + std::to_string(places_.size()) +
-                            " ranks within " + describeSeconds(seconds_) +
-                            ", got " + listRanks(hasCome, true) + " and not " +
-                            listRanks(hasCome, false));
+      return Status::failed(
+          "expected " + std::to_string(places_.size()) + " ranks within " +
+          describeSeconds(seconds_) + ", got " + listRanks(hasCome, true) +
+          " and not " + listRanks(hasCome, false) + " (" +
+          connectTimeoutVariable + " is the number of seconds)");
+    tellWaiting("rank " + listRanks(hasCome, false) + " of " +
+                std::to_string(places_.size()));
     std::vector<pollfd> polled = {{listener.get(), POLLIN, 0}};
     for (const Visitor &visitor : visitors)
       polled.push_back({visitor.socket.get(), POLLIN, 0});
@@ -338,11 +373,14 @@ Status TcpJob::join(const LaunchInfo &launch, const MeetingPoint &point,
           return status;
         last = status;
       }
+    tellWaiting("rank 0 at " + portsOf(point));
     constexpr std::chrono::milliseconds pause(50);
     std::this_thread::sleep_for(pause);
   }
   return Status::failed("expected rank 0 at " + portsOf(point) + " within " +
-                        describeSeconds(seconds_) + ", got: " + last.message());
+                        describeSeconds(seconds_) + " (" +
+                        connectTimeoutVariable +
+                        " is the number of seconds), got: " + last.message());
 }
 
 /// `isOver`: another try would be in vain.
@@ -425,7 +463,8 @@ Result<Socket> TcpJob::connect(int peer, uint64_t channel, int wakeup,
     return accept(peer, channel, wakeup, waitLimit);
   const Address &address = places_[static_cast<size_t>(peer)].address;
   const DataHello hello = {token_, channel, rank_, 0};
-  int64_t deadline = nowNanoseconds() + static_cast<int64_t>(seconds_ * 1e9);
+  int64_t deadline =
+      nowNanoseconds() + static_cast<int64_t>(reachSeconds_ * 1e9);
   for (;;) {
     int64_t soon = nowNanoseconds() + tryNanoseconds;
     Result<Socket> socket = connectTo(address, soon);
@@ -436,9 +475,13 @@ Result<Socket> TcpJob::connect(int peer, uint64_t channel, int wakeup,
       return socket;
     constexpr int milliseconds = 50;
     pollfd polled = {wakeup, POLLIN, 0};
-    if (poll(&polled, 1, milliseconds) > 0 || nowNanoseconds() >= deadline)
-      return Status::failed("cannot connect with " + describe(peer) + " at " +
-                            status.message());
+    bool isOver = nowNanoseconds() >= deadline;
+    if (poll(&polled, 1, milliseconds) > 0 || isOver)
+      return Status::failed(
+          "cannot connect with " + describe(peer) + " at " + status.message() +
+          (isOver ? ", tried for " + describeSeconds(reachSeconds_) + " (" +
+                        connectTimeoutVariable + ")"
+                  : ""));
   }
 }
 

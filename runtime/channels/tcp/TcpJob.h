@@ -15,6 +15,8 @@
 #include "core/Status.h"
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +26,9 @@
 
 namespace fsdp::rt {
 
+/// Users say in it how many seconds ranks wait for each other at the start.
+constexpr const char *connectTimeoutVariable = "FSDP_CONNECT_TIMEOUT";
+
 /// One process of a job whose processes have met: connections with rank 0, and
 /// where all can be found.
 class TcpJob {
@@ -31,9 +36,14 @@ public:
   /// Rank 0 listens at `point`, the others find it there. Fails on every
   /// process that has come, `seconds` after rank 0 began, where ranks are
   /// missing, which it names; at once where two say that they are the same
-  /// rank, their numbers of ranks differ, or their runtimes do.
-  static Result<TcpJob> meet(const LaunchInfo &launch,
-                             const MeetingPoint &point, double seconds);
+  /// rank, their numbers of ranks differ, or their runtimes do. `tell`, if any,
+  /// takes a line that names who is missing after a few seconds, and then every
+  /// minute: of rank 0, and on hosts of others that wait for it. connect()
+  /// tries for `reachSeconds`, or `seconds` where these are fewer.
+  static Result<TcpJob>
+  meet(const LaunchInfo &launch, const MeetingPoint &point, double seconds,
+       std::function<void(const std::string &)> tell = {},
+       double reachSeconds = std::numeric_limits<double>::infinity());
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(places_.size()); }
@@ -76,8 +86,12 @@ private:
                         int64_t waitLimit);
   Status takeArrivals();
 
+  void tellWaiting(const std::string &what);
+
   int rank_ = 0;
-  double seconds_ = 0;
+  double seconds_ = 0, reachSeconds_ = 0;
+  std::function<void(const std::string &)> tell_;
+  int64_t nextLine_ = 0; // when it is due
   uint64_t token_ = 0;
   std::vector<tcp::Place> places_;
   std::vector<Socket> control_;

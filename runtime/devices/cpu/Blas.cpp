@@ -225,17 +225,6 @@ Result<const Blas *> openAuto(Opened &opened) {
 
 } // namespace
 
-Result<BlasKind> parseBlasKind(const std::string &text) {
-  if (text == "auto")
-    return BlasKind::Auto;
-  if (text == "openblas")
-    return BlasKind::OpenBlas;
-  if (text == "onednn")
-    return BlasKind::OneDnn;
-  return Status::failed("expected auto, openblas or onednn, got '" + text +
-                        "'");
-}
-
 Result<const Blas *> Blas::open(BlasKind kind) {
   static Opened &opened = *new Opened;
   std::lock_guard<std::mutex> lock(opened.mutex);

@@ -20,12 +20,10 @@
 
 namespace fsdp::rt {
 
-/// `Auto` takes oneDNN where it is installed, else OpenBLAS. float64 products
-/// always need OpenBLAS: oneDNN has none.
+/// In the order of the setting's values. `Auto` takes oneDNN where it is
+/// installed, else OpenBLAS. float64 products always need OpenBLAS: oneDNN has
+/// none.
 enum class BlasKind { Auto, OpenBlas, OneDnn };
-
-/// Reads "auto", "openblas" or "onednn".
-Result<BlasKind> parseBlasKind(const std::string &text);
 
 /// C = alpha * op(A) * op(B) (+ C if accumulate), row-major, leading
 /// dimensions in elements; op transposes where asked.

@@ -10,7 +10,6 @@
 #include "core/Clock.h"
 #include "core/Host.h"
 
-
 namespace fsdp::rt {
 
 /// Whether queues have threads follows from facts of the host, which may be
@@ -188,8 +187,7 @@ create(World &world, const hal::DeviceOptions &options) {
 const hal::DeviceKind cpuDevice = {"cpu",
                                    "cpu",
                                    checkCpuHost,
-                                   hasCpuSetting,
-                                   checkCpuSetting,
+                                   cpuSettings,
                                    countBusyCpuThreads,
                                    /*computesOnHost=*/true,
                                    create};

@@ -74,43 +74,34 @@ void record(const hal::RunRequest &request, CallRecord call) {
 
 } // namespace
 
-static Status setOption(CpuOptions &options, const std::string &name,
-                        const std::string &value) {
-  auto set = [](auto &option, auto parsed) {
-    if (parsed.isOk())
-      option = *parsed;
-    return parsed.status();
-  };
-  if (name == "blas")
-    return set(options.blas, parseBlasKind(value));
-  if (name == "queue-threads")
-    return set(options.queueThreads, parseQueueThreads(value));
-  return Status::failed("expected a setting of processors, blas or "
-                        "queue-threads");
+const hal::DeviceSettings &cpuSettings() {
+  static const hal::DeviceSettings settings = {
+      "processors",
+      {{"queue-threads", "auto|off|on", "auto",
+        "whether each queue of a scheduled step has a thread; default: auto, "
+        "not where every core computes and transfers only copy memory"},
+       {"blas", "auto|openblas|onednn", "auto",
+        "library for matrix products; default: auto, onednn where it is "
+        "there"}}};
+  return settings;
 }
 
 Result<CpuOptions> parseCpuOptions(const hal::DeviceOptions &options) {
+  Result<std::map<std::string, int>> places =
+      cpuSettings().read(options.settings);
+  if (!places.isOk())
+    return places.status();
   CpuOptions wanted;
   wanted.target = options.target;
   wanted.threads = options.threads;
-  for (const auto &[name, value] : options.settings)
-    if (Status s = setOption(wanted, name, value))
-      return s.withContext("--" + name);
+  wanted.queueThreads = static_cast<QueueThreads>(places->at("queue-threads"));
+  wanted.blas = static_cast<BlasKind>(places->at("blas"));
   return wanted;
 }
 
 Status checkCpuHost(const std::string &cpu,
                     const std::vector<std::string> &features) {
   return checkCpu(features).withContext("this program was compiled for " + cpu);
-}
-
-bool hasCpuSetting(const std::string &name) {
-  return name == "blas" || name == "queue-threads";
-}
-
-Status checkCpuSetting(const std::string &name, const std::string &value) {
-  CpuOptions options;
-  return setOption(options, name, value);
 }
 
 int countBusyCpuThreads(const hal::DeviceOptions &options, bool hasLink,

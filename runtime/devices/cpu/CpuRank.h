@@ -22,6 +22,7 @@
 #include "devices/cpu/TransferQueues.h"
 #include "fsdp-rt/memory.h"
 #include "hal/Device.h"
+#include "hal/DeviceSettings.h"
 
 #include <cstdint>
 #include <memory>
@@ -43,14 +44,13 @@ struct CpuOptions {
   int64_t matmulWorkspaceBytes = defaultMatmulWorkspaceBytes;
 };
 
-/// From a device's settings: "blas" and "queue-threads".
+/// From a device's settings, by cpuSettings().
 Result<CpuOptions> parseCpuOptions(const hal::DeviceOptions &options);
 
 /// hal::DeviceKind's functions, of devices that compute with a CpuRank.
 Status checkCpuHost(const std::string &cpu,
                     const std::vector<std::string> &features);
-bool hasCpuSetting(const std::string &name);
-Status checkCpuSetting(const std::string &name, const std::string &value);
+const hal::DeviceSettings &cpuSettings();
 int countBusyCpuThreads(const hal::DeviceOptions &options, bool hasLink,
                         int ranksOnHost);
 

@@ -151,7 +151,8 @@ void widen(const char *matrix, int64_t at, int64_t ld, int64_t rows,
                   dtype);
 }
 
-/// `block` is one tile; `memory` is the thread's workspace.
+/// `block` is one tile; `memory` is the thread's workspace. A result in float32
+/// is added up where it lies.
 bool runNarrowBlock(const fsdp_rt_matmul_desc &desc, const Product &product,
                     const Block &block, char *arena, const Blas &blas,
                     const Panels &panels, char *memory) {
@@ -159,15 +160,18 @@ bool runNarrowBlock(const fsdp_rt_matmul_desc &desc, const Product &product,
   float *c = reinterpret_cast<float *>(memory);
   float *a = c + panels.rows * panels.columns;
   float *b = a + panels.rows * panels.depth;
-  char *result = arena + desc.c + block.c * 2;
-  if (desc.accumulate)
+  bool isWide = desc.c_dtype == FSDP_RT_F32;
+  char *result = arena + desc.c + block.c * (isWide ? 4 : 2);
+  if (isWide)
+    c = reinterpret_cast<float *>(result);
+  else if (desc.accumulate)
     widen(result, 0, desc.ldc, block.rows, block.columns, dtype, c);
   for (int64_t at = 0; at < desc.k; at += panels.depth) {
     GemmShape shape = shapeOf(desc, block);
     shape.k = std::min(panels.depth, desc.k - at);
     shape.lda = shape.transA ? block.rows : shape.k;
     shape.ldb = shape.transB ? shape.k : block.columns;
-    shape.ldc = block.columns;
+    shape.ldc = isWide ? desc.ldc : block.columns;
     shape.accumulate = desc.accumulate || at > 0;
     widen(arena + desc.a, product.aAt(block, block.row, at), desc.lda,
           shape.transA ? shape.k : block.rows, shape.lda, dtype, a);
@@ -176,7 +180,7 @@ bool runNarrowBlock(const fsdp_rt_matmul_desc &desc, const Product &product,
     if (!blas.gemm(shape, a, b, c))
       return false;
   }
-  for (int64_t r = 0; r < block.rows; ++r)
+  for (int64_t r = 0; !isWide && r < block.rows; ++r)
     floatToNarrow(c + r * block.columns, result + r * desc.ldc * 2,
                   block.columns, dtype);
   return true;
@@ -184,7 +188,7 @@ bool runNarrowBlock(const fsdp_rt_matmul_desc &desc, const Product &product,
 
 /// Nothing to add up: C is zero, or stays.
 void clear(const fsdp_rt_matmul_desc &desc, const Block &block, char *arena) {
-  int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+  int64_t size = dtypeSize(static_cast<Dtype>(desc.c_dtype));
   if (!desc.accumulate)
     for (int64_t r = 0; r < block.rows; ++r)
       std::memset(arena + desc.c + (block.c + r * desc.ldc) * size, 0,

@@ -53,8 +53,8 @@ Status checkMatmul(const fsdp_rt_matmul_desc &desc, int64_t arenaBytes,
                    const Blas &blas);
 
 /// Runs a descriptor that checkMatmul accepts. bf16 and f16 are widened panel
-/// by panel into the workspace, added up in float32 and rounded once. Fails
-/// only where the library does.
+/// by panel into the workspace, added up in float32 and rounded once if the
+/// result is narrow, too. Fails only where the library does.
 Status runMatmul(const fsdp_rt_matmul_desc &desc, char *arena, const Blas &blas,
                  ThreadPool &pool, const MatmulWorkspace &workspace);
 

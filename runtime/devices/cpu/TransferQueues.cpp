@@ -30,16 +30,6 @@ int64_t powerOfTwo(int64_t atLeast) {
 
 } // namespace
 
-Result<QueueThreads> parseQueueThreads(const std::string &text) {
-  if (text == "auto")
-    return QueueThreads::Auto;
-  if (text == "off")
-    return QueueThreads::Off;
-  if (text == "on")
-    return QueueThreads::On;
-  return Status::failed("expected auto, off or on, got '" + text + "'");
-}
-
 QueueThreads decideQueueThreads(QueueThreads wish, bool hasLink,
                                 int ranksOnHost, int threads) {
   if (wish != QueueThreads::Auto)

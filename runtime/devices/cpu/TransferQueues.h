@@ -42,11 +42,9 @@
 
 namespace fsdp::rt {
 
-/// Whether queues have threads. Auto: where that can gain something.
+/// Whether queues have threads, in the order of the setting's values. Auto:
+/// where that can gain something.
 enum class QueueThreads { Auto, Off, On };
-
-/// "auto", "off" and "on".
-Result<QueueThreads> parseQueueThreads(const std::string &text);
 
 /// What Auto stands for with so many ranks on this host, of so many threads of
 /// their own. Off where they need all cores and so would the transfers.

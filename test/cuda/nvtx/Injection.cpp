@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "devices/cuda/Nvtx.h"
+#include "devices/cuda/driver/Nvtx.h"
 
 #include <atomic>
 #include <cstdio>

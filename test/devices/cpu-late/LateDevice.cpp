@@ -344,8 +344,7 @@ create(World &world, const hal::DeviceOptions &options) {
 const hal::DeviceKind cpuLateDevice = {"cpu-late",
                                        "cpu",
                                        checkCpuHost,
-                                       hasCpuSetting,
-                                       checkCpuSetting,
+                                       cpuSettings,
                                        countBusyCpuThreads,
                                        /*computesOnHost=*/true,
                                        create};

@@ -34,7 +34,7 @@ class Faults(unittest.TestCase):
         begin = time.monotonic()
         outcome = subprocess.run(
             [self.program.with_name(program), "-n", "2", "--params", FIXTURE / "params.safetensors", "--data",
-             FIXTURE / "batches.safetensors", "--steps", "3", "--lr", "0.1", "--threads", "1", *options],
+             FIXTURE / "batches.safetensors", "--data-ranks", "first", "--steps", "3", "--lr", "0.1", "--threads", "1", *options],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
             env={**os.environ, "FSDP_LATE_FAULT": fault})
         self.assertLess(time.monotonic() - begin, SECONDS)

@@ -28,7 +28,7 @@ def run(capsys, *args) -> tuple[int, str]:
 
 @pytest.mark.parametrize("args, message", [
     ([], "the following arguments are required: source, -o/--output"),
-    (["gpt2"], "expected hf:MODEL_TYPE or py:MODULE:FUNCTION, got gpt2"),
+    (["gpt2"], "expected hf:MODEL_TYPE, hf:DIR or py:MODULE:FUNCTION, got gpt2"),
     (["hf:"], "expected hf:MODEL_TYPE"),
     (["hf:gptt2"], "got gptt2; did you mean gpt2"),
     ([*TINY, "--config", "n_layr=1"], "gpt2 has no n_layr; did you mean n_"),
@@ -115,6 +115,17 @@ def test_files_that_were_asked_for(capsys, tmp_path):
     assert 'loc("transformer.h.0' in (target / "model.mlir").read_text()
 
 
+@pytest.mark.parametrize("spec, words", [
+    ("adamw:lr=0.01", "\n  optimizer adamw: lr 0.01, beta1 0.9, beta2 0.999, "
+     "eps 1e-08, weight_decay 0.01\n"),
+    ("sgd:momentum=0.9",
+     "\n  optimizer sgd: lr 0.001, momentum 0.9, weight_decay 0\n")])
+def test_constants_of_the_optimizer_are_named(spec, words, capsys, tmp_path):
+    assert main([*TINY, "--no-verify", "--optimizer", spec, "-o",
+                 str(tmp_path)]) == 0
+    assert words in capsys.readouterr().out
+
+
 def test_second_export_replaces_the_first_and_spares_the_rest(capsys, tmp_path):
     assert run(capsys, *TINY, "--with-params", "-o", tmp_path)[0] == 0
     (tmp_path / "notes.txt").write_text("mine")
@@ -183,8 +194,8 @@ def test_same_command_gives_the_same_bytes(capsys, tmp_path):
 def test_reference_run_is_a_mean_over_ranks(capsys, tmp_path):
     assert run(capsys, *TINY, "--reference", "3", "-o", tmp_path)[0] == 0
     expect = json.loads((tmp_path / "expect.json").read_text())
-    assert expect["hyper"] == {"lr": 1e-3, "betas": [0.9, 0.95], "eps": 1e-8,
-                               "weight_decay": 0.1}
+    assert expect["hyper"] == {"lr": 1e-3, "betas": [0.9, 0.999], "eps": 1e-8,
+                               "weight_decay": 0.01}
     for key in ("loss", "grad_norm"):
         assert set(expect[key]) == {"1", "2", "4"}
         assert all(len(v) == 3 for v in expect[key].values())

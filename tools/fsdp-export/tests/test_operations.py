@@ -10,6 +10,7 @@ lowering shows up in that parameter's gradient."""
 import pytest
 import torch
 from common import compare, export, needs_mlir
+from fsdp_export import decompositions
 from fsdp_export.errors import ExportError
 from fsdp_export.recorder import InitRecorder
 from fsdp_export.step import Step
@@ -198,6 +199,25 @@ def test_convolutions_agree_with_pytorch(tmp_path):
     # The input's gradient is needed too: it comes from a layer below.
     below = nn.Sequential(nn.Conv2d(3, 4, 1), Convolutions())
     compare(step_of(below, 2, 3, 9, 8), tmp_path, 2e-5)
+
+
+def test_elu_keeps_its_digits_near_0():
+    module = nn.Sequential(nn.Linear(2, 2), nn.ELU())
+    text = export(Step("elu", module, lambda m, x: m(x).sum(),
+                       {"x": torch.randn(3, 2)}, InitRecorder()))[1]
+    assert "math.expm1" in text
+
+
+@pytest.mark.parametrize("dtype, most, tolerance", [
+    (torch.float32, 9, 6e-8), (torch.float64, 26, 1e-15)])
+def test_erfc_keeps_its_digits(dtype, most, tolerance):
+    erfc = decompositions.decompositions()[torch.ops.aten.erfc.default]
+    x = torch.linspace(-6, most, 10001, dtype=dtype)
+    exact = torch.erfc(x.double())
+    assert ((erfc(x).double() - exact).abs() <= tolerance * exact).all()
+    ends = torch.tensor([-torch.inf, torch.inf, torch.nan], dtype=dtype)
+    assert torch.equal(erfc(ends)[:2], torch.tensor([2., 0.], dtype=dtype))
+    assert erfc(ends)[2].isnan()
 
 
 @pytest.mark.parametrize("name, function, operation", [

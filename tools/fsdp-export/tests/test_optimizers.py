@@ -49,7 +49,7 @@ def test_optimizer_follows_torch_for_five_steps(spec, size, tmp_path):
 
 @needs_mlir
 def test_narrow_parameters_are_rounded_once(tmp_path):
-    step = export("adamw", tmp_path, torch.bfloat16)
+    step = export("adamw:beta2=0.95,weight_decay=0.1", tmp_path, torch.bfloat16)
     param, gradient = torch.randn(2, 16).bfloat16()
     zero = torch.zeros(16).bfloat16()
     new, m, v, count = step(
@@ -74,6 +74,12 @@ def test_roles_names_and_defaults():
                  'default = 2.500000e-01 : f64, name = "lr", role = "scalar"'):
         assert role in text
     assert "cf.assert" not in text
+    # torch.optim.AdamW's own, by name.
+    wanted = torch.optim.AdamW([torch.zeros(1)]).defaults
+    hyper = optimizers.parse("adamw").hyper
+    assert hyper == {"lr": wanted["lr"], "beta1": wanted["betas"][0],
+                     "beta2": wanted["betas"][1], "eps": wanted["eps"],
+                     "weight_decay": wanted["weight_decay"]}
 
 
 def test_plain_sgd_has_no_state():
@@ -84,6 +90,8 @@ def test_plain_sgd_has_no_state():
 @pytest.mark.parametrize("spec, message", [
     ("adam", "expected adamw, sgd or none, got adam"),
     ("adamw:beta=1", "adamw has no beta; did you mean beta"),
+    ("rmsprop", "which fsdp-compile --optimizer-file takes"),
+    ("adamw:lr=1e-3,lr=2e-3", "expected lr once, got lr=1e-3,lr=2e-3"),
     ("adamw:lr", "expected lr=number and not negative, got lr"),
     ("adamw:lr=-1", "not negative"),
     ("adamw:beta2=1", "below 1"),
@@ -93,3 +101,17 @@ def test_plain_sgd_has_no_state():
 def test_bad_specification_is_refused(spec, message):
     with pytest.raises(ExportError, match=message):
         optimizers.parse(spec)
+
+
+@needs_mlir
+def test_the_optimizer_is_named_without_its_rate(tmp_path):
+    source = tmp_path / "optimizer.mlir"
+    for spec, name in (
+            ("adamw:lr=1,eps=1e-6",
+             "adamw:beta1=0.9,beta2=0.999,eps=1e-06,weight_decay=0.01"),
+            ("sgd:momentum=0.5", "sgd:momentum=0.5,weight_decay=0")):
+        module = optimizers.lower_optimizer(optimizers.parse(spec),
+                                            torch.float32)
+        source.write_text(lowering.print_module(module, False))
+        assert f'fsdp.optimizer_spec = "{name}"' in source.read_text()
+        assert optimizers.parse(name).constants() == name

@@ -13,12 +13,13 @@ import pytest
 import torch
 from common import built, hf_step, verified
 from fsdp_export import (decompositions, folding, graphs, interpreter, joint,
-                         lowering, rewriting, unsigned, verification)
+                         lowering, rewriting, scalars, unsigned, verification)
 from fsdp_export.errors import ExportError
 from semantics import weigh
 from torch import nn
 from torch._subclasses import FakeTensor
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from torch_mlir import ir
 
 aten = torch.ops.aten
@@ -115,7 +116,7 @@ def test_error_behind_a_gate_is_noticed(monkeypatch):
 
 def test_one_batch_is_said_where_pytorch_fails_on_the_other():
     def make():
-        return nn.Linear(4, 4), (torch.arange(8.0).view(2, 4),), loss
+        return nn.Linear(4, 4), (-torch.arange(8.0).view(2, 4),), loss
 
     def loss(m, x):
         if not isinstance(x, FakeTensor) and x[0, 0]:
@@ -322,3 +323,53 @@ def test_rounding_is_measured():
         return module, (x,), lambda m, x: weigh(m(x))
 
     assert verified(built(make)) == "graph and MLIR, 2 batches, also in f32"
+
+
+class TwoCheckpoints(nn.Module):
+    """A table of bf16 in a checkpoint within a checkpoint, under autocast."""
+
+    def __init__(self):
+        super().__init__()
+        self.outer, self.inner = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def scaled(self, x):
+        table = torch.tensor([1.0, 2.5, -3.0, 0.1]).bfloat16()
+        return self.inner(x) * table
+
+    def both(self, x):
+        return checkpoint(self.scaled, self.outer(x), use_reentrant=False)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = checkpoint(self.both, x, use_reentrant=False)
+        return y.float().square().mean()
+
+
+def test_tables_of_narrow_floats():
+    assert verified(built(lambda: (
+        TwoCheckpoints(), (torch.randn(3, 4),)))) == (
+            "graph and MLIR, 2 batches, also in f32")
+
+
+@pytest.mark.parametrize("kind, dtype", [("bf16", torch.bfloat16),
+                                         ("f16", torch.float16)])
+@pytest.mark.parametrize("count", [6, 200])
+def test_constants_of_narrow_floats(kind, dtype, count):
+    # Long tables are written as bytes, numbers without digits as bits.
+    want = torch.randn(count).to(dtype)
+    want[:4] = torch.tensor([torch.inf, -torch.inf, torch.nan, -0.0])
+    bits = want.view(torch.int16).numpy()
+    with ir.Context(), ir.Location.unknown():
+        element = ir.Type.parse(kind)
+        value = ir.DenseElementsAttr.get(bits, type=element,
+                                         shape=[2, count // 2])
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            op = ir.Operation.create(
+                "arith.constant", results=[value.type],
+                attributes={"value": value})
+        got = scalars.constant(op)()
+    assert got.dtype == dtype
+    assert torch.equal(got.view(-1)[3:], want[3:]) and bool(
+        got.view(-1)[2].isnan())
+    assert got.view(-1)[:2].tolist() == [torch.inf, -torch.inf]

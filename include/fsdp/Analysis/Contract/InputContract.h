@@ -47,6 +47,7 @@
 #ifndef FSDP_ANALYSIS_CONTRACT_INPUTCONTRACT_H
 #define FSDP_ANALYSIS_CONTRACT_INPUTCONTRACT_H
 
+#include "fsdp-rt/scalars.h"
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -67,16 +68,10 @@ constexpr llvm::StringLiteral kOptimizer = "optimizer";
 /// The program that @forward_backward becomes.
 constexpr llvm::StringLiteral kTrain = "train";
 constexpr llvm::StringLiteral kMesh = "mesh";
-/// The scalar of the step that gives the norm to clip to.
-constexpr llvm::StringLiteral kClipNorm = "clip_norm";
-/// The programs that fsdp-add-accumulation derives from kTrain.
-constexpr llvm::StringLiteral kAccumulate = "accumulate";
-constexpr llvm::StringLiteral kTrainAccumulated = "train_accumulated";
-/// Scalars of theirs: how many micro-batches have been accumulated before, and,
-/// of kTrainAccumulated, what divides their sum.
-constexpr llvm::StringLiteral kAccumulated = "accumulated";
-constexpr llvm::StringLiteral kWeight = "accumulation_weight";
 } // namespace names
+
+/// Scalars that passes add to programs.
+namespace scalars = fsdp_rt::scalars;
 
 /// A parameter of the model: one argument, one storage, one or more names.
 struct ParamInfo {

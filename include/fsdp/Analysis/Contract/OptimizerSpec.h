@@ -14,7 +14,7 @@
 
 namespace mlir::fsdp {
 
-/// `adamw:lr=1e-3,beta1=0.9,beta2=0.95,eps=1e-8,weight_decay=0.1` or
+/// `adamw:lr=1e-3,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0.01` or
 /// `sgd:lr=1e-2,momentum=0.9,weight_decay=0`. What is not given has
 /// torch.optim's default.
 struct OptimizerSpec {
@@ -24,6 +24,9 @@ struct OptimizerSpec {
   double momentum = 0;
 
   static llvm::Expected<OptimizerSpec> parse(llvm::StringRef text);
+  /// All but the rate, which is a scalar of the step:
+  /// "adamw:beta1=0.9,beta2=0.999,eps=1e-08,weight_decay=0.01".
+  std::string printConstants() const;
 };
 
 } // namespace mlir::fsdp

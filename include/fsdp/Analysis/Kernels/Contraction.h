@@ -23,7 +23,8 @@ namespace mlir::fsdp {
 
 /// C[b] = alpha * A[b] * B[b] (+ what the epilogue adds, or + C[b]), row-major
 /// with leading dimensions; the fields are those of fsdp_rt_matmul. Strides and
-/// offsets in elements.
+/// offsets in elements. A and B have one type, and C has it, too, or f32 where
+/// theirs is bf16 or f16.
 struct MatmulShape {
   int64_t m = 1, n = 1, k = 1;
   int64_t lda = 1, ldb = 1, ldc = 1;

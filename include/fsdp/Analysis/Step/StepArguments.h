@@ -37,9 +37,13 @@ int64_t getScratchBytes(func::FuncOp kernel);
 /// through what a transfer takes and brings.
 Value getWholeValue(Value value);
 
-/// What makes @step's loss, before it is averaged over ranks: forward ends with
-/// it. Null where the step returns none.
+/// What makes @step's loss, before it is averaged over ranks. Null where the
+/// step returns none.
 Operation *getLossOp(ProgramOp step);
+
+/// The op that getLossOp() returns, after which backward begins. Null for
+/// programs without a backward (ProgramTraits::hasBackward).
+Operation *getForwardEnd(ProgramOp step);
 
 /// The earlier gather in @gather's block that brings the same bytes: of the
 /// same value, or of what the same kernel made of the same values. Null where

@@ -84,6 +84,8 @@ struct KernelShare {
   }
   /// What they work for, as foldModules has it.
   std::vector<std::string> modules;
+  /// The first call, an op of the program; -1: copies between kernels.
+  sched::Id firstOp = -1;
 };
 
 /// The same step with one thing changed, planned again.
@@ -127,6 +129,17 @@ struct ModelBudgets {
   sched::OrderLimits order;
 };
 
+/// What the kernels of a plan cost.
+struct KernelCode {
+  /// The step runs on GPUs, and its kernels have no code for them: they cost
+  /// what the peaks of the device allow for their size.
+  bool isIdeal = false;
+  /// The step with the code that the target of the device makes by default; 0:
+  /// nobody planned it, or `refused` says why not.
+  Time compiledStep = 0;
+  std::string refused;
+};
+
 struct PlanReport {
   std::string model, mesh, strategy, cluster, device;
   /// What else was asked for: "--wrap auto --memory-budget 10GiB".
@@ -152,6 +165,7 @@ struct PlanReport {
   int64_t hostBudget = 0;
   /// Compute, most time first.
   std::vector<KernelShare> kernels;
+  KernelCode code;
   /// Arithmetic of the products and attentions of one rank's step, without what
   /// is computed again; and the seconds that it would take at the peak of the
   /// device's units, 0: not known.
@@ -290,6 +304,26 @@ std::string describeLimit(const KernelRoof &roof);
 /// @report.kernels whose roof is known, and which lose time to it, most of it
 /// first.
 std::vector<const KernelShare *> getBelowRoof(const PlanReport &report);
+
+/// Compute of @program, which has @times: most time first.
+std::vector<KernelShare> getKernelShares(const sched::StepProgram &program,
+                                         const sched::TimedProgram &times);
+/// Those of @kernels that take more than 20 % of @step, launches aside, and
+/// reach less than 5 % of their roof: their code, or the model's idea of it,
+/// decides what the step takes.
+std::vector<const KernelShare *>
+getSlowKernels(llvm::ArrayRef<KernelShare> kernels, Time step);
+/// "k8_reduce takes 543.120 ms (70.6 % of the step) at 0.1 % of its roof:
+/// instructions", for one of them.
+std::string describeSlowKernel(const KernelShare &kernel, Time step);
+/// Adds a warning for each of them, with its modules, to @notes; @where, if
+/// any, says of which code: "with --target cuda, ".
+void noteSlowKernels(llvm::ArrayRef<KernelShare> kernels, Time step,
+                     llvm::StringRef where, std::vector<std::string> &notes);
+
+/// "kernels cost what their sizes allow at best; as --target cuda compiles
+/// them, the step takes 18.803 ms"; "" where kernels cost their code.
+std::string describeCode(const KernelCode &code);
 
 /// "8.53GiB": as --memory-budget takes it, not less than @bytes.
 std::string formatBudget(int64_t bytes);

@@ -51,6 +51,8 @@ struct SweepPoint {
 
 struct SweepReport {
   std::string model, cluster, item;
+  /// Of all points, on the first of the clusters.
+  KernelCode code;
   std::vector<SweepAxis> axes;
   /// The last axis varies fastest.
   std::vector<SweepPoint> points;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AttributeEntries.h"
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -506,26 +507,27 @@ static LogicalResult verifyType(Operation *op, NamedAttribute attr,
                                     << what << ", got " << attr.getValue();
 }
 
-/// What values code can have, those who emit it say.
-static LogicalResult verifyTuning(Operation *op, NamedAttribute attr) {
-  auto isEntry = [](NamedAttribute entry) {
-    StringRef name = entry.getName().getValue();
-    if (name == "rows" || name == "columns")
-      return isa<IntegerAttr>(entry.getValue());
-    auto tile = dyn_cast<DenseI64ArrayAttr>(entry.getValue());
-    return (name == "forward" || name == "dq" || name == "dkdv") && tile &&
-           tile.size() == 3;
-  };
-  auto entries = dyn_cast<DictionaryAttr>(attr.getValue());
-  if (entries && llvm::all_of(entries, isEntry))
+/// matmul_c4
+static LogicalResult verifyMatmul(Operation *op, NamedAttribute attr) {
+  if (failed(verifyType<MatmulAttr>(op, attr, "a #fsdp.matmul")))
+    return failure();
+  auto matmul = cast<MatmulAttr>(attr.getValue());
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  int64_t arguments = function ? function.getNumArguments() : 0;
+  // Which arguments are inputs, launches say.
+  if (matmul.getA() >= arguments || matmul.getB() >= arguments ||
+      function.getNumResults() != 1)
     return success();
-  // discardable_c6
-  return op->emitError("expected ")
-         << attr.getName().getValue()
-         << " with rows, columns and stages of tiles (forward, dq, dkdv: "
-            "array<i64>) "
-            "and numbers of threads (rows, columns), got "
-         << attr.getValue();
+  Type a = getElementTypeOrSelf(function.getArgumentTypes()[matmul.getA()]),
+       b = getElementTypeOrSelf(function.getArgumentTypes()[matmul.getB()]),
+       c = getElementTypeOrSelf(function.getResultTypes().front());
+  bool isNarrow = a.isBF16() || a.isF16();
+  if (a == b && (isNarrow || a.isF32() || a.isF64()) &&
+      (c == a || (isNarrow && c.isF32())))
+    return success();
+  return op->emitError("expected two factors and a result of f64, f32, bf16 or "
+                       "f16, or a result of f32 from bf16 or f16, in ")
+         << attr.getName() << ", got " << a << ", " << b << " and " << c;
 }
 
 LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
@@ -537,6 +539,8 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyNumber(op, attr);
   if (name == names::kImpl)
     return verifyImplementations(op, attr);
+  if (name == names::kMatmul)
+    return verifyMatmul(op, attr);
   if (name == names::kRecompute)
     return verifyResults(op, attr, names::kOffload);
   if (name == names::kOffload)
@@ -545,7 +549,7 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyType<StepOrderAttr>(op, attr, "a #fsdp.step_order");
   if (name == names::kBudget)
     return verifyType<BudgetAttr>(op, attr, "a #fsdp.budget");
-  if (name == names::kName)
+  if (name == names::kName || name == names::kOptimizerSpec)
     return verifyType<StringAttr>(op, attr, "a string");
   if (name == names::kTF32 || name == names::kEpilogue)
     return verifyType<UnitAttr>(op, attr, "no value");
@@ -553,6 +557,16 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyTuning(op, attr);
   if (name == names::kTunedFor)
     return verifyType<DictionaryAttr>(op, attr, "a dictionary");
+  if (name == names::kTraced)
+    return verifyTraced(op, attr);
+  // Of a traced step, the contract says what is verified.
+  auto module = dyn_cast<ModuleOp>(op);
+  bool isPartitioned = module && !module.getOps<MeshOp>().empty();
+  if (name == names::kModules && isPartitioned)
+    return verifyModules(op, attr);
+  if (name == names::kStrategy || name == names::kWrap ||
+      (name == names::kVerified && isPartitioned))
+    return verifyType<StringAttr>(op, attr, "a string");
   if (name == names::kReduceDtype)
     return verifyType<TypeAttr>(op, attr, "a type");
   return name == names::kKeep ? verifyKeep(op, attr) : success();
@@ -561,13 +575,19 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
 LogicalResult FSDPDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned arg,
                                                     NamedAttribute attr) {
-  return verifyName(op, attr.getName(), Argument,
-                    "argument " + std::to_string(arg));
+  std::string where = "argument " + std::to_string(arg);
+  if (failed(verifyName(op, attr.getName(), Argument, where)))
+    return failure();
+  return isa<ProgramOp>(op) ? verifyProgramAttribute(op, attr, where)
+                            : success();
 }
 
 LogicalResult FSDPDialect::verifyRegionResultAttribute(Operation *op, unsigned,
                                                        unsigned result,
                                                        NamedAttribute attr) {
-  return verifyName(op, attr.getName(), Result,
-                    "result " + std::to_string(result));
+  std::string where = "result " + std::to_string(result);
+  if (failed(verifyName(op, attr.getName(), Result, where)))
+    return failure();
+  return isa<ProgramOp>(op) ? verifyProgramAttribute(op, attr, where)
+                            : success();
 }

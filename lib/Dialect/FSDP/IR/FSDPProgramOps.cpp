@@ -163,7 +163,14 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 // ProgramOp
 //===----------------------------------------------------------------------===//
 
-/// fsdp.program eval @evaluate(...): the kind train is not printed.
+/// The table and the enum are alike.
+#define FSDP_RT_PROGRAM(number, Name, name, ...)                               \
+  static_assert(unsigned(ProgramKind::name) == number);
+FSDP_RT_PROGRAMS(FSDP_RT_PROGRAM)
+static_assert(getMaxEnumValForProgramKind() + 1 ==
+              std::size(fsdp_rt::programTraits));
+
+/// fsdp.program eval @evaluate(...): the kind of the step is not printed.
 ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
   StringRef keyword;
   llvm::SMLoc loc = parser.getCurrentLocation();
@@ -171,7 +178,8 @@ ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
     std::optional<ProgramKind> kind = symbolizeProgramKind(keyword);
     if (!kind)
       return parser.emitError(loc)
-             << "expected a name, " << listWords(ProgramKind::train_accumulated)
+             << "expected a name, "
+             << listWords(ProgramKind(getMaxEnumValForProgramKind()))
              << ", got " << keyword;
     result.getOrAddProperties<Properties>().setKind(
         ProgramKindAttr::get(parser.getContext(), *kind));
@@ -188,7 +196,7 @@ ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
 }
 
 void ProgramOp::print(OpAsmPrinter &printer) {
-  if (getKind() != ProgramKind::train)
+  if (!getTraits(getKind()).isStep)
     printer << ' ' << stringifyProgramKind(getKind());
   // What is printed above is no attribute of its own.
   printer << ' ';
@@ -296,18 +304,20 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
       return emitOpError("expected an argument for the state that result ")
              << i << " becomes, " << name << ", got none";
     // program_c7
-    if (name && getKind() == ProgramKind::eval)
-      return emitOpError("expected an eval program to write no state, got ")
-             << name << " as result " << i;
+    StringRef kind = stringifyProgramKind(getKind());
+    if (name && !getTraits(getKind()).writesStates)
+      return emitOpError("expected an ")
+             << kind << " program to write no state, got " << name
+             << " as result " << i;
     // program_c8
-    if (!name || getKind() != ProgramKind::accumulate)
+    if (!name || getTraits(getKind()).updates)
       continue;
     auto state = symbolTable.lookupNearestSymbolFrom<StateOp>(
         *this, cast<FlatSymbolRefAttr>(name));
     if (state.getKind() == StateKind::parameter ||
         state.getKind() == StateKind::optimizer)
-      return emitOpError("expected an accumulate program to write accumulators "
-                         "and buffers alone, got ")
+      return emitOpError("expected an ")
+             << kind << " program to write accumulators and buffers alone, got "
              << name << " as result " << i;
   }
   return success();

@@ -107,8 +107,37 @@ LogicalResult FlatParamOp::verify() {
   return success();
 }
 
+/// No two flat parameters in the block of @first, which is the first of them,
+/// have members of one name: the parameter would be kept, updated and saved in
+/// two places. Linear in the number of members.
+static LogicalResult verifyMembersApart(FlatParamOp first) {
+  llvm::DenseMap<Attribute, FlatParamOp> owners;
+  for (auto flat : first->getBlock()->getOps<FlatParamOp>())
+    for (MemberAttr member : flat.getMemberRange()) {
+      SmallVector<Attribute> names{member.getFqn()};
+      if (member.getTied())
+        llvm::append_range(names, member.getTied());
+      for (Attribute name : names) {
+        auto [it, isNew] = owners.try_emplace(name, flat);
+        if (isNew || it->second == flat)
+          continue;
+        InFlightDiagnostic diag =
+            flat.emitOpError("expected members that no other flat parameter "
+                             "has, got ")
+            << name << " of @" << it->second.getSymName();
+        diag.attachNote(it->second.getLoc()) << "it is here";
+        return diag;
+      }
+    }
+  return success();
+}
+
 LogicalResult
 FlatParamOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // flat_param_c9
+  if (*(*this)->getBlock()->getOps<FlatParamOp>().begin() == *this &&
+      failed(verifyMembersApart(*this)))
+    return failure();
   // flat_param_c1
   FailureOr<MeshOp> mesh = lookupMesh(*this, getMeshAttr(), symbolTable);
   if (failed(mesh))

@@ -18,14 +18,16 @@ from .errors import ExportError
 
 EPILOG = """examples:
   fsdp-export hf:gpt2 --config n_layer=4,n_embd=128 --batch 4 --seq 64 -o gpt2
+  fsdp-export hf:./Llama-3.2-1B --seq 2048 -o llama
   fsdp-export py:my_module:build_step --optimizer sgd:lr=0.1 -o mine
 
-Nothing is downloaded: a hf: model starts from its type's configuration and
-from its own random initialisation."""
+Nothing is downloaded: a hf: model starts from its type's configuration, or that
+in DIR, and from its own random initialisation; a checkpoint's parameters are
+given to the executable, by --params DIR."""
 
 # Options that make sense for hf: models alone, and their defaults there.
 HF_ONLY = {"config": "", "task": None, "batch": 1, "seq": 128,
-           "image_size": None, "inputs": None, "dtype": "f32"}
+           "image_size": None, "inputs": None, "dtype": None}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,7 +41,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="Exports one training step as the input of fsdp-compile.",
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("source", help="hf:MODEL_TYPE or py:MODULE:FUNCTION")
+    add("source", help="hf:MODEL_TYPE, hf:DIR or py:MODULE:FUNCTION; DIR has a "
+        "config.json, as save_pretrained writes it")
     add("-o", "--output", required=True, type=Path, metavar="DIR")
     add("--config", metavar="K=V,..", help="settings of the hf: model")
     add("--task", help="seq2seq-lm, image-classification, masked-lm or "
@@ -50,10 +53,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="for models whose configuration has none; default 224")
     add("--inputs", metavar="NAME,..",
         help="inputs of a language model; default input_ids,labels")
-    add("--dtype", choices=["f32", "bf16"], help="default f32")
+    add("--dtype", choices=["f32", "bf16"],
+        help="default: that of hf:DIR's checkpoint, or else f32")
     add("--optimizer", default="adamw", metavar="SPEC",
-        help="adamw:lr=..,beta1=..,beta2=..,eps=..,weight_decay=.. or "
-        "sgd:lr=..,momentum=..,weight_decay=.. or none; default adamw")
+        help="adamw:lr=1e-3,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0.01 "
+        "or sgd:lr=1e-3,momentum=0,weight_decay=0, of which those that are "
+        "not given have these values, torch.optim's, or none; default adamw")
     add("--with-params", action="store_true",
         help="also write params.safetensors")
     add("--reference", type=_positive, default=0, metavar="N",
@@ -105,8 +110,8 @@ def main(argv: list[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> None:
     kind, _, target = args.source.partition(":")
     if kind not in ("hf", "py") or not target:
-        raise ExportError("expected hf:MODEL_TYPE or py:MODULE:FUNCTION, got "
-                          f"{args.source}")
+        raise ExportError("expected hf:MODEL_TYPE, hf:DIR or "
+                          f"py:MODULE:FUNCTION, got {args.source}")
     given = {k: v for k, v in vars(args).items()
              if k in HF_ONLY and v is not None}
     if kind == "py" and given:
@@ -171,7 +176,7 @@ def build_step(args: argparse.Namespace) -> tuple:
     if args.eval_batch:
         settings["batch"] = args.eval_batch
         evaluation = huggingface.make_inputs(
-            step.module.config, target, huggingface.HFOptions(**settings))
+            step.module.config, huggingface.HFOptions(**settings))
     return step, evaluation
 
 

@@ -6,6 +6,7 @@
 #===----------------------------------------------------------------------===#
 """Writes the attributes of the input contract onto a lowered module."""
 
+import json
 from dataclasses import asdict
 
 import torch
@@ -42,10 +43,12 @@ def annotate_evaluation(module: ir.Module, joint: Joint) -> None:
 
 
 def annotate(module: ir.Module, joint: Joint, root: nn.Module,
-             recorder: InitRecorder, verified: str | None = None) -> bool:
+             recorder: InitRecorder, verified: str | None = None,
+             config: tuple[str, dict] | None = None) -> bool:
     """Adds every attribute; True if a value has to be kept in a file.
 
-    `verified` says how the module was compared with PyTorch.
+    `verified` says how the module was compared with PyTorch; `config` is a
+    module's name and what a config.json beside its parameters must say.
     """
     with module.context, ir.Location.unknown():
         function = module.body.operations[0]
@@ -64,9 +67,12 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
         results += [{"fsdp.buffer_update": ir.DictAttr.get({"fqn": _text(n)})}
                     for n in joint.updates]
         set_attributes(function, arguments, results)
+        of, entries = config or (None, {})
         module.operation.attributes["fsdp.modules"] = ir.ArrayAttr.get([
             ir.DictAttr.get({"fqn": _text(fqn),
-                             "class": _text(type(child).__name__)})
+                             "class": _text(type(child).__name__)}
+                            | ({"config": _text(json.dumps(entries))}
+                               if fqn == of else {}))
             for fqn, child in root.named_modules()])
         if verified is not None:
             module.operation.attributes["fsdp.verified"] = _text(verified)

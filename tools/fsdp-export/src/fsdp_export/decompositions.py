@@ -14,14 +14,15 @@ comparison does.
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from . import convolutions, pooling, sorting
+from . import convolutions, nans, pooling, sorting
 
 aten = torch.ops.aten
 
 
 def decompositions() -> dict:
     """The table for the last trace."""
-    return {**core_aten_decompositions(), **get_decompositions(_EXTRA), **_OWN}
+    return {**core_aten_decompositions(), **get_decompositions(_EXTRA),
+            **nans.LOSSLESS, **_OWN}
 
 
 def forward_decompositions() -> dict:
@@ -152,13 +153,6 @@ def _squeeze_dims(x, dims):
     return x.reshape([s for i, s in enumerate(x.shape) if i not in drop])
 
 
-def _lerp_scalar(start, end, weight):
-    """ATen's formula, with the choice made now: the weight is a number."""
-    if abs(weight) < 0.5:
-        return start + weight * (end - start)
-    return end - (end - start) * (1 - weight)
-
-
 def _copy(target, source, non_blocking=False):
     """The source itself where the shapes agree, also if they are symbolic."""
     source = source.to(target.dtype)
@@ -226,7 +220,7 @@ def _fmod(x, y):
         return NotImplemented
     size = y.abs() if isinstance(y, torch.Tensor) else abs(y)
     rest = torch.remainder(x.abs(), size)
-    return torch.where(x < 0, -rest, rest)
+    return torch.where(x < 0, -rest, torch.where(x == 0, rest * x, rest))
 
 
 def _eye(n, m=None, *, dtype=None, layout=None, device=None, pin_memory=None):
@@ -248,23 +242,37 @@ def _fmin(x, y):
     return torch.where((x <= y) | (y != y), x, y)
 
 
-def _hypot(x, y):
-    return (x * x + y * y).sqrt()
+# exp(t^2) erfc(t) (1 + 2 t), 0.5 <= t <= 27.3, as a polynomial in
+# (t - 3) / (t + 3), to 4e-17: the coefficient of the highest power first.
+_ERFC = [float.fromhex(c) for c in (
+    "0x1.1329023496c91p-27", "0x1.35df9b3c9a4c7p-24", "-0x1.63d39b07d1ce5p-24",
+    "-0x1.3acce90f68b47p-21", "0x1.44084bc4413dbp-22", "0x1.cfb78018c2537p-19",
+    "-0x1.782485bfc426ep-21", "-0x1.5120d75cdc9fap-16",
+    "0x1.4b6d031d7ec50p-18", "0x1.065978c9e5046p-13",
+    "-0x1.b90fe39da363ap-14", "-0x1.98db4a63ec853p-11",
+    "0x1.ef1bd7a361c1cp-10", "0x1.4b884e1fea012p-9", "-0x1.8574c404a20a9p-6",
+    "0x1.17ca2877fea82p-4", "-0x1.e88b803a5bd0dp-4", "0x1.098366a5b445ep-3",
+    "-0x1.85a15c58a9c63p-5", "-0x1.15c084bb9e8efp-3", "0x1.40c522d7e4987p+0")]
 
 
 def _erfc(x):
-    """The fit of Numerical Recipes, 6.2: to 1.2e-7 of the value, also where
-    1 - erf(x) has no digits left."""
-    if x.dtype == torch.float64 or not x.is_floating_point():
+    """By Shepherd and Laframboise's method (1981) in f64, also where
+    1 - erf(x) has no digits left; torch-mlir has no lowering."""
+    if not x.is_floating_point():
         return NotImplemented
-    size = x.float().abs()
-    t = 1 / (1 + 0.5 * size)
+    wide = x.double()
+    size = wide.abs()
+    t = torch.where(size > 27.3, 27.3, size)
+    place = (t - 3) / (t + 3)
     total = torch.zeros_like(t)
-    for c in (0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
-              -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223):
-        total = total * t + c
-    value = t * (total - size * size).exp()
-    return torch.where(x >= 0, value, 2 - value).to(x.dtype)
+    for c in _ERFC:
+        total = total * place + c
+    # Of 24 bits; exp(-t^2) = exp(-first^2) exp(-(t - first) (t + first)).
+    first = t.float().double()
+    value = (total / (1 + 2 * t) * ((first - t) * (first + t)).exp()
+             * (-first * first).exp())
+    value = torch.where(wide >= 0, value, 2 - value)
+    return torch.where(size < 0.5, 1 - wide.erf(), value).to(x.dtype)
 
 
 def _index_put(x, indices, values, accumulate=False):
@@ -314,6 +322,8 @@ _EXTRA = [
     aten.native_group_norm, aten.grid_sampler_2d, aten.upsample_bilinear2d,
     # torch-mlir rounds a constant of its tanh form to 0.797724.
     aten.gelu,
+    # torch-mlir takes exp(x) - 1, which has no digits left near 0.
+    aten.elu,
 ]
 
 _OWN = {
@@ -329,7 +339,6 @@ _OWN = {
     aten.nll_loss2d_backward.default: _nll_loss_backward,
     aten.embedding_dense_backward.default: _embedding_dense_backward,
     aten.squeeze.dims: _squeeze_dims,
-    aten.lerp.Scalar: _lerp_scalar,
     aten.index_put.default: _index_put,
     aten._unsafe_index_put.default: aten.index_put.default,
     aten.put.default: _put,
@@ -339,7 +348,6 @@ _OWN = {
     aten.fmod.Tensor: _fmod,
     aten.eye.default: _eye,
     aten.eye.m: _eye,
-    aten.hypot.default: _hypot,
     aten.fmax.default: _fmax,
     aten.fmin.default: _fmin,
     aten.erfc.default: _erfc,

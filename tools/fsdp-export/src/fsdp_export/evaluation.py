@@ -46,6 +46,8 @@ class WithOutputs:
     def __init__(self, loss: Callable[..., torch.Tensor]):
         self._loss = loss
         self._outputs: dict[str, torch.Tensor] = {}
+        # Names and types of what the last call returned that is no tensor.
+        self.left_out: dict[str, str] = {}
 
     def __call__(self, module: nn.Module, *inputs: torch.Tensor) -> object:
         returned = []
@@ -55,8 +57,17 @@ class WithOutputs:
             loss = self._loss(module, *inputs)
         finally:
             hook.remove()
-        outputs = _tensors(returned[-1]) if returned else {}
-        self._outputs = {n: t for n, t in outputs.items() if t is not loss}
+        leaves = list(_leaves(returned[-1])) if returned else []
+        outputs = dict(leaves)
+        if len(outputs) != len(leaves):
+            names = [n for n, _ in leaves]
+            twice = next(n for n in names if names.count(n) > 1)
+            raise ExportError("--eval: expected outputs of distinct names, got "
+                              f"{twice} twice")
+        self._outputs = {n: t for n, t in outputs.items()
+                         if isinstance(t, torch.Tensor) and t is not loss}
+        self.left_out = {n: type(t).__name__ for n, t in outputs.items()
+                         if not isinstance(t, torch.Tensor)}
         return loss
 
     def take(self) -> dict[str, torch.Tensor]:
@@ -65,21 +76,26 @@ class WithOutputs:
         return outputs
 
 
-def _tensors(output: object) -> dict[str, torch.Tensor]:
-    """The tensors that a module returned: itself, the fields of a dictionary or
-    of a data class but for the loss, or the entries of a tuple."""
-    if isinstance(output, torch.Tensor):
-        return {"output": output}
-    if isinstance(output, (tuple, list)):
-        found = {f"output{i}": t for i, t in enumerate(output)}
+def _leaves(output: object, name: str = "") -> Iterator[tuple[str, object]]:
+    """What a module returned, by name: itself, or what is in the entries of
+    tuples, dictionaries and data classes, but for None and the loss. An entry
+    of an entry has both names, with a dot between them."""
+    numbered = False
+    if isinstance(output, tuple) and hasattr(output, "_asdict"):
+        entries = output._asdict()
+    elif isinstance(output, (tuple, list)):
+        entries, numbered = dict(enumerate(output)), True
     elif isinstance(output, dict):
-        found = dict(output)
-    elif dataclasses.is_dataclass(output):
-        found = dict(vars(output))
+        entries = output
+    elif dataclasses.is_dataclass(output) and not isinstance(output, type):
+        entries = vars(output)
     else:
-        found = {}
-    return {str(n): t for n, t in found.items()
-            if isinstance(t, torch.Tensor) and n != "loss"}
+        if output is not None and name != "loss":
+            yield name or "output", output
+        return
+    start = f"{name}." if name else "output" if numbered else ""
+    for key, value in entries.items():
+        yield from _leaves(value, f"{start}{key}")
 
 
 def refuse_changes(joint: Joint) -> None:

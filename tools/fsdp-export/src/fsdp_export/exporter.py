@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from . import evaluation, gradients, reference, verification
+from . import configuration, evaluation, gradients, reference, verification
 from .contract import annotate, annotate_evaluation
 from .dropout import silence_functions
 from .errors import ExportError
@@ -54,7 +54,9 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     if options.evaluation is not None:
         evaluated, report, expected = _evaluate(step, joint, options)
         verified += report
-    needs_file = annotate(module, joint, step.module, step.recorder, verified)
+    needs_file = annotate(
+        module, joint, step.module, step.recorder, verified,
+        configuration.decisive(step.module, step.overridden))
     params = options.params or bool(options.reference) or needs_file
     held = joint.parameters + joint.buffers
     if params:
@@ -91,7 +93,10 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
             if expected:
                 save_file(expected, stage / "evaluation.safetensors")
             _write(stage / "expect.json", json.dumps(expect, indent=1) + "\n")
-    return [*_report(joint, dropouts, needs_file), verified]
+    lines = _report(joint, dropouts, needs_file)
+    if options.optimizer:
+        lines.append(f"optimizer {options.optimizer}")
+    return [*lines, *step.notes, verified]
 
 
 def _evaluate(step: Step, joint: Joint, options: Options) -> tuple:
@@ -100,6 +105,10 @@ def _evaluate(step: Step, joint: Joint, options: Options) -> tuple:
     with evaluation.evaluating(step, options.evaluation) as forward:
         traced = trace(forward, options.verify)
         evaluation.refuse_changes(traced)
+        if traced.left_out:
+            step.notes.append("the evaluation leaves out what is no tensor: "
+                              + ", ".join(f"{n} ({kind})" for n, kind
+                                          in traced.left_out.items()))
         # What fills the inputs is said of their names.
         traced.shifts = {n: joint.shifts[n] for n in traced.inputs
                          if n in joint.shifts}

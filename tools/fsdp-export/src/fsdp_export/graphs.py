@@ -114,11 +114,13 @@ def count_from_front(graph: fx.GraphModule) -> None:
 
 
 def fit_scalars(graph: fx.GraphModule) -> None:
-    """Writes numbers that floats are compared with as floats, and tensors of
-    one value that take only a shape from another one without it.
+    """Writes numbers that floats are compared with as floats, those of f32 as
+    PyTorch rounds them, and tensors of one value that take only a shape from
+    another one without it.
 
-    torch-mlir crashes where it folds a comparison of a table of floats with an
-    integer.
+    torch-mlir compares in f64, and crashes where it folds a comparison of a
+    table of floats with an integer. (Numbers that narrow floats are compared
+    with stay: verification compares such a step in f32, too.)
     """
     for node in list(graph.graph.nodes):
         value = node.meta.get("val")
@@ -126,6 +128,8 @@ def fit_scalars(graph: fx.GraphModule) -> None:
             kind = node.args[0].meta["val"].dtype
             if kind.is_floating_point and type(node.args[1]) is int:
                 node.update_arg(1, float(node.args[1]))
+            if kind == torch.float32 and type(node.args[1]) is float:
+                node.update_arg(1, torch.tensor(node.args[1]).float().item())
         elif node.target is aten.full_like.default:
             with graph.graph.inserting_before(node):
                 full = graph.graph.call_function(

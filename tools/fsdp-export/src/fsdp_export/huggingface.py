@@ -4,13 +4,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 #===----------------------------------------------------------------------===#
-"""Builds any Hugging Face model from its type and a few settings.
+"""Builds any Hugging Face model from its type and a few settings, or from the
+config.json that save_pretrained writes beside a checkpoint.
 
-Nothing is downloaded: the configuration starts from the type's defaults and
-the weights from its own initialisation.
+Nothing is downloaded: the configuration starts from the type's defaults, or is
+the checkpoint's, and the weights from its own initialisation.
 """
 
 import json
+import os
 from dataclasses import dataclass, field
 
 import torch
@@ -18,7 +20,7 @@ import torch
 from . import experts
 from .errors import ExportError, nearest
 from .recorder import InitRecorder
-from .step import Step, loss_of
+from .step import Step, dtype_name, loss_of
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -46,7 +48,7 @@ class HFOptions:
     seq: int = 128
     image_size: int | None = None
     inputs: tuple[str, ...] | None = None
-    dtype: str = "f32"
+    dtype: str | None = None
 
 
 def parse_config(text: str) -> dict[str, object]:
@@ -72,16 +74,20 @@ def parse_config(text: str) -> dict[str, object]:
     return config
 
 
-def build(model_type: str, options: HFOptions, recorder: InitRecorder) -> Step:
-    """The step of `hf:model_type`, its module in train mode."""
+def build(source: str, options: HFOptions, recorder: InitRecorder) -> Step:
+    """The step of `hf:source`, a type or a folder; its module in train mode."""
     try:
         import transformers
     except ImportError:
         raise ExportError("hf: needs the package transformers; install "
                           "fsdp-export[hf]") from None
     transformers.logging.set_verbosity_error()
-    config = _config(transformers, model_type, options.config)
-    task = _task(transformers, model_type, config, options.task)
+    is_folder = _is_folder(transformers, source)
+    if is_folder:
+        config = _stored_config(transformers, source, options.config)
+    else:
+        config = _config(transformers, source, options.config)
+    task = _task(transformers, config, options.task)
     inputs = _inputs(config, task, options)
     factory = getattr(transformers, TASKS[task][0])
     experts.register()
@@ -90,9 +96,10 @@ def build(model_type: str, options: HFOptions, recorder: InitRecorder) -> Step:
         config.architectures = []
     try:
         with recorder:
-            module = factory.from_config(config, dtype=DTYPES[options.dtype])
+            module = factory.from_config(config,
+                                         dtype=_dtype(config, options))
     except Exception as error:
-        raise ExportError(f"hf:{model_type}: the configuration was refused: "
+        raise ExportError(f"hf:{source}: the configuration was refused: "
                           f"{type(error).__name__}: {error}") from error
     experts.choose(module)
     names = tuple(inputs)
@@ -105,16 +112,95 @@ def build(model_type: str, options: HFOptions, recorder: InitRecorder) -> Step:
     # from their tokens.
     shifts = {"causal-lm": {"labels": 0}, "masked-lm": {"labels": None},
               "seq2seq-lm": {"labels": None}}.get(task, {})
-    return Step(model_type, module.train(), loss, inputs, recorder,
+    step = Step(config.model_type, module.train(), loss, inputs, recorder,
                 {"labels": "input_ids"} if text else {}, shifts)
+    if is_folder:
+        _note_overrides(transformers, source, options, module, step)
+    return step
 
 
-def make_inputs(config, model_type: str,
-                options: HFOptions) -> dict[str, torch.Tensor]:
+def make_inputs(config, options: HFOptions) -> dict[str, torch.Tensor]:
     """Example inputs of a model that build() made with other options."""
     import transformers
-    task = _task(transformers, model_type, config, options.task)
+    task = _task(transformers, config, options.task)
     return _inputs(config, task, options)
+
+
+def _is_folder(transformers, source: str) -> bool:
+    """Whether `source` is a path; a type's name is one with a separator."""
+    if os.sep not in source and (source in transformers.CONFIG_MAPPING
+                                 or not os.path.isdir(source)):
+        return False
+    if not os.path.isfile(os.path.join(source, "config.json")):
+        raise ExportError(f"hf:{source}: expected a folder with a config.json, "
+                          "as save_pretrained writes it, found none")
+    return True
+
+
+def _stored_config(transformers, folder: str, overrides: dict[str, object]):
+    """The configuration of a checkpoint, with some settings of the user's."""
+    def read(**settings):
+        try:
+            return transformers.AutoConfig.from_pretrained(
+                folder, local_files_only=True, **settings)
+        except Exception as error:
+            raise ExportError(f"hf:{folder}: config.json was refused: "
+                              f"{type(error).__name__}: {error}") from error
+
+    config = read()
+    _check_settings(config, overrides)
+    if getattr(config, "quantization_config", None):
+        raise ExportError(
+            f"hf:{folder}: expected a checkpoint of floats, got one with a "
+            "quantization_config; save its model dequantized")
+    if overrides:
+        config = read(**overrides)
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    return config
+
+
+def _note_overrides(transformers, folder: str, options: HFOptions, module,
+                    step: Step) -> None:
+    """Names what the command line says otherwise than the checkpoint."""
+    stored = transformers.AutoConfig.from_pretrained(folder,
+                                                     local_files_only=True)
+    for key, value in options.config.items():
+        old = getattr(stored, key, None)
+        if old != value:
+            step.overridden.add(getattr(stored, "attribute_map", {}).get(
+                key, key))
+            step.notes.append(f"config.json has {key}={old}: --config makes it "
+                              f"{value}")
+    made = type(module).__name__
+    if stored.architectures and made not in stored.architectures:
+        step.notes.append(f"config.json has {stored.architectures[0]}: --task "
+                          f"makes it {made}")
+    kept = _dtype(stored, HFOptions())
+    used = _dtype(stored, options)
+    if used != kept:
+        step.notes.append(
+            f"config.json has parameters of {dtype_name(kept)}: --dtype makes "
+            f"them {dtype_name(used)}; --cast-params reads the checkpoint")
+
+
+def _dtype(config, options: HFOptions) -> torch.dtype:
+    """The type of parameters: the option's, or else the checkpoint's."""
+    if options.dtype:
+        return DTYPES[options.dtype]
+    stored = getattr(config, "dtype", None)
+    if isinstance(stored, str):
+        stored = getattr(torch, stored, None)
+    return stored if isinstance(stored, torch.dtype) else torch.float32
+
+
+def _check_settings(config, overrides: dict[str, object]) -> None:
+    known = {*config.to_dict(), *getattr(config, "attribute_map", {}),
+             "num_labels", "decoder_start_token_id"}
+    for key in overrides:
+        if key not in known:
+            raise ExportError(f"--config: {config.model_type} has no {key}"
+                              f"{nearest(key, known)}")
 
 
 def _config(transformers, model_type: str, overrides: dict[str, object]):
@@ -123,14 +209,9 @@ def _config(transformers, model_type: str, overrides: dict[str, object]):
         raise ExportError(f"expected a model type that transformers knows, got "
                           f"{model_type}{nearest(model_type, known_types)}")
     default = transformers.AutoConfig.for_model(model_type)
-    known = {*default.to_dict(), *getattr(default, "attribute_map", {}),
-             "num_labels", "decoder_start_token_id"}
-    for key in overrides:
-        if key not in known:
-            raise ExportError(f"--config: {model_type} has no {key}"
-                              f"{nearest(key, known)}")
+    _check_settings(default, overrides)
     # The attention of one step never looks into a cache.
-    cache = {"use_cache": False} if "use_cache" in known else {}
+    cache = {"use_cache": False} if hasattr(default, "use_cache") else {}
     try:
         config = transformers.AutoConfig.for_model(model_type,
                                                    **(cache | overrides))
@@ -143,8 +224,8 @@ def _config(transformers, model_type: str, overrides: dict[str, object]):
     return config
 
 
-def _task(transformers, model_type: str, config, wanted: str | None) -> str:
-    auto = transformers.models.auto.modeling_auto
+def _task(transformers, config, wanted: str | None) -> str:
+    auto, model_type = transformers.models.auto.modeling_auto, config.model_type
     offered = [t for t, (_, table) in TASKS.items()
                if model_type in getattr(auto, table)]
     if not offered:
@@ -156,11 +237,26 @@ def _task(transformers, model_type: str, config, wanted: str | None) -> str:
             raise ExportError(f"--task: {model_type} offers "
                               f"{', '.join(offered)}, got {wanted}")
         return wanted
+    if config.architectures:
+        return _stored_task(auto, config, offered)
     if "seq2seq-lm" in offered and not config.is_encoder_decoder:
         offered.remove("seq2seq-lm")
     if getattr(config, "is_decoder", False) and "causal-lm" in offered:
         return "causal-lm"
     return offered[0]
+
+
+def _stored_task(auto, config, offered: list[str]) -> str:
+    """The one whose head a checkpoint's architecture has."""
+    for task in offered:
+        classes = getattr(auto, TASKS[task][1])[config.model_type]
+        classes = (classes,) if isinstance(classes, str) else classes
+        if {*classes} & {*config.architectures}:
+            return task
+    raise ExportError(
+        f"expected an architecture with the head of {' or '.join(TASKS)}, got "
+        f"{config.architectures[0]} in config.json; --task {offered[0]} trains "
+        "its model with that head, py:module:function any other")
 
 
 def _inputs(config, task: str, options: HFOptions) -> dict[str, torch.Tensor]:
@@ -187,5 +283,5 @@ def _inputs(config, task: str, options: HFOptions) -> dict[str, torch.Tensor]:
     height, width = (size, size) if isinstance(size, int) else size
     channels = getattr(config, "num_channels", 3)
     return {"pixel_values": torch.zeros(batch, channels, height, width,
-                                        dtype=DTYPES[options.dtype]),
+                                        dtype=_dtype(config, options)),
             "labels": torch.zeros(batch, dtype=torch.int64)}

@@ -13,14 +13,14 @@ decomposes it to core operations.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import fx
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from . import graphs, messages, refusals, statefulness, unsigned
+from . import graphs, messages, ranks, refusals, statefulness, unsigned
 from .attention import attention_lowering
 from .bounds import Bounds, input_bounds
 from .causality import Prediction, is_cheap, sees_later_tokens
@@ -48,7 +48,8 @@ class Joint:
     its constants were evaluated, in the types that it computes in. `bounds`
     holds what is known of the values of integer inputs. `shifts` holds, for a
     step that token data can fill, how many tokens later each input starts, None
-    where it is not clear.
+    where it is not clear. `left_out`: what it returns that is no tensor, types by
+    name.
     """
 
     graph: fx.GraphModule
@@ -62,6 +63,7 @@ class Joint:
     bounds: dict[str, Bounds]
     shifts: dict[str, int | None]
     evaluates: bool = False
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The graph's results for parameters, buffers and inputs."""
@@ -96,7 +98,8 @@ def trace(step: Step, compare: bool = True) -> Joint:
         fill_caches(step)
     before, generators = Snapshot(step), Generators(step)
     try:
-        first = record(step, parameters, buffers)
+        with ranks.watch() as asked:
+            first = record(step, parameters, buffers)
         generators.refuse_drawn()
         refusals.refuse_higher_order(first.graph.graph)
         graphs.refuse_dynamic(first.graph.graph)
@@ -105,6 +108,7 @@ def trace(step: Step, compare: bool = True) -> Joint:
         _refuse_stale(first, step, parameters + buffers)
         if not step.evaluates:
             statefulness.check(step, parameters, buffers, first, before)
+        _check_ranks(step, parameters, buffers, first, before, asked)
     finally:
         before.restore()
     placeholders = first.graph.graph.find_nodes(op="placeholder")
@@ -157,7 +161,19 @@ def trace(step: Step, compare: bool = True) -> Joint:
               if h.tensor.requires_grad} - {*gradients}
     return Joint(graph, unfolded, parameters, buffers, step.inputs,
                  first.outputs or gradients, unused, updates, bounds, shifts,
-                 step.evaluates)
+                 step.evaluates, first.left_out)
+
+
+def _check_ranks(step: Step, parameters: Sequence[Held],
+                 buffers: Sequence[Held], first: Trace, before: Snapshot,
+                 asked: ranks.Asked) -> None:
+    """Refuses a step that is another one on other ranks."""
+    def again() -> list:
+        before.restore()
+        return statefulness.describe(record(step, parameters, buffers))
+
+    if asked:
+        ranks.check(again, statefulness.describe(first), asked)
 
 
 def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:

@@ -21,10 +21,11 @@ from .errors import ExportError, nearest
 from .lowering import lower
 from .step import dtype_name
 
+# torch.optim's, as fsdp-compile has them.
 _DEFAULTS = {
-    "adamw": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8,
-              "weight_decay": 0.1},
-    "sgd": {"lr": 1e-2, "momentum": 0.0, "weight_decay": 0.0},
+    "adamw": {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8,
+              "weight_decay": 0.01},
+    "sgd": {"lr": 1e-3, "momentum": 0.0, "weight_decay": 0.0},
 }
 
 
@@ -46,6 +47,16 @@ class Optimizer:
             parameters, lr=h["lr"], momentum=h["momentum"],
             weight_decay=h["weight_decay"], foreach=False)
 
+    def __str__(self) -> str:
+        return f"{self.name}: " + ", ".join(f"{name} {value:g}" for name, value
+                                            in self.hyper.items())
+
+    def constants(self) -> str:
+        """All but the rate, as `--optimizer` takes them."""
+        return f"{self.name}:" + ",".join(
+            f"{name}={repr(value).removesuffix('.0')}" for name, value in self.hyper.items()
+            if name != "lr")
+
     def describe(self) -> dict:
         """The hyper-parameters as expect.json names them."""
         h = self.hyper
@@ -61,9 +72,12 @@ def parse(text: str) -> Optimizer | None:
     if name == "none" and not options:
         return None
     if name not in _DEFAULTS:
-        raise ExportError("--optimizer: expected adamw, sgd or none, got "
-                          f"{name}")
+        raise ExportError(
+            f"--optimizer: expected adamw, sgd or none, got {name}; any other "
+            "is a function in MLIR, which fsdp-compile --optimizer-file takes: "
+            "export with --optimizer none")
     hyper = dict(_DEFAULTS[name])
+    given = set()
     for option in filter(None, options.split(",")):
         key, equals, value = option.partition("=")
         if key not in hyper:
@@ -78,6 +92,9 @@ def parse(text: str) -> Optimizer | None:
             raise ExportError(f"--optimizer: expected {key}=number"
                               f"{' below 1' if key.startswith('beta') else ''} "
                               f"and not negative, got {option}")
+        if key in given:
+            raise ExportError(f"--optimizer: expected {key} once, got {options}")
+        given.add(key)
         hyper[key] = number
     return Optimizer(name, hyper)
 
@@ -114,6 +131,8 @@ def lower_optimizer(optimizer: Optimizer, dtype: torch.dtype) -> ir.Module:
             [param, role("grad", "grad"), *state,
              role("scalar", "lr", default=optimizer.hyper["lr"])],
             [param, *state])
+        module.body.operations[0].attributes["fsdp.optimizer_spec"] = (
+            ir.StringAttr.get(optimizer.constants()))
     return module
 
 

@@ -83,7 +83,8 @@ def _out_size(n, k, s, p, ceil_mode):
 
 
 def adaptive_avg_pool(x, outs):
-    """One product per dimension, with a matrix that averages."""
+    """Per dimension, the mean of what lies in each window. (A product with a
+    matrix of zeros would spread what is not finite over all windows.)"""
     sizes = x.shape[-len(outs):]
     if len(outs) < 3 and not any(n % out for n, out in zip(sizes, outs)):
         return NotImplemented
@@ -91,30 +92,38 @@ def adaptive_avg_pool(x, outs):
         i, at = (torch.arange(v, device=x.device) for v in (out, n))
         start, end = i * n // out, ((i + 1) * n + out - 1) // out
         inside = (at >= start.unsqueeze(1)) & (at < end.unsqueeze(1))
-        mean = inside.to(x.dtype) / (end - start).to(x.dtype).unsqueeze(1)
-        x = (x.movedim(dim, -1) @ mean.t()).movedim(-1, dim)
+        # Added up and divided in f32 at least, as PyTorch does.
+        wide = torch.promote_types(x.dtype, torch.float32)
+        zero = torch.zeros((), dtype=wide, device=x.device)
+        rows = x.to(wide).movedim(dim, -1).unsqueeze(-2)
+        total = torch.where(inside, rows, zero).sum(-1)
+        mean = total / (end - start).to(wide)
+        x = mean.movedim(-1, dim).to(x.dtype)
     return x
 
 
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0,
                   sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=None):
-    """A product with a matrix that says which row is in which bag."""
+    """Adds each row to its bag: the last one that begins at it or before."""
     if mode == 2 or scale_grad_by_freq:
         return NotImplemented
     if include_last_offset:
         offsets = offsets[:-1]
     at = torch.arange(indices.numel(), device=indices.device)
-    ends = torch.cat([offsets[1:], offsets.new_full((1,), indices.numel())])
-    inside = (at >= offsets.unsqueeze(1)) & (at < ends.unsqueeze(1))
-    if padding_idx is not None:
-        inside = inside & (indices != padding_idx % weight.shape[0])
+    bag = (at.unsqueeze(1) >= offsets).sum(1) - 1
     rows = aten.embedding(weight, indices)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
-    inside = inside.to(weight.dtype)
-    total = inside @ rows
-    count = inside.sum(1)
+    counted = torch.ones_like(indices, dtype=weight.dtype)
+    if padding_idx is not None:
+        kept = indices != padding_idx % weight.shape[0]
+        rows = torch.where(kept.unsqueeze(1), rows, torch.zeros(
+            (), dtype=rows.dtype, device=rows.device))
+        counted = kept.to(weight.dtype)
+    total = rows.new_zeros(offsets.numel(), rows.shape[1]).index_add(
+        0, bag, rows)
+    count = counted.new_zeros(offsets.numel()).index_add(0, bag, counted)
     if mode == 1:
         total = total / count.clamp(min=1).unsqueeze(1)
     # What only PyTorch's own gradient would read.

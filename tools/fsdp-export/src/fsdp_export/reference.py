@@ -15,6 +15,7 @@ import math
 
 import torch
 
+from .batches import ascending, sort
 from .bounds import Bounds
 from .eager import converted, disturbed, restored
 from .errors import ExportError
@@ -56,6 +57,9 @@ def make_batches(step: Step, bounds: dict[str, Bounds], steps: int,
         else:
             batches[name] = _sequences(shape, *ranges[name],
                                        generator).to(example.dtype)
+        if name not in step.copies:
+            batches[name] = sort(batches[name],
+                                 [2 + dim for dim in ascending(example)])
     return batches
 
 

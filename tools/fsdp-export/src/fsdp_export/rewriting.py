@@ -33,11 +33,13 @@ def operations(module: ir.Module) -> list[ir.Operation]:
 
 
 def rewrite(module: ir.Module) -> None:
-    """Rewrites scatters and scans, and narrows constants where they stand."""
+    """Rewrites scatters and scans, narrows constants where they stand, and
+    lets pools find NaN."""
     # In this order: a rewrite erases what is nested in its operation.
     steps = {"arith.truncf": _fold_truncation,
              "tm_tensor.scatter": _rewrite_scatter,
              "tm_tensor.scan": _rewrite_scan,
+             "linalg.generic": _find_nan,
              "ml_program.global": ir.Operation.erase}
     found = {name: [] for name in steps}
     for op in operations(module):
@@ -171,6 +173,34 @@ def _rewrite_scan(op: ir.Operation) -> None:
     op.results[0].replace_all_uses_with(loop.results[0])
     op.results[1].replace_all_uses_with(total)
     op.erase()
+
+
+def _find_nan(op: ir.Operation) -> None:
+    """The index of a pool's largest element that is NaN.
+
+    torch-mlir looks for the first element of a window that equals its largest
+    one, which NaN does not: -1 would be left. The last NaN is PyTorch's.
+
+      index = select(found == -1, select(x == largest, here, found), found)
+    """
+    body = op.regions[0].blocks[0]
+    chosen = list(body.operations)[-1].operands[0].owner
+    if getattr(chosen, "name", "") != "arith.select":
+        return
+    first = chosen.operands[1].owner
+    if getattr(first, "name", "") != "arith.select":
+        return
+    compare = first.operands[0].owner
+    if getattr(compare, "name", "") != "arith.cmpf":
+        return
+    element = compare.operands[0]
+    if getattr(element.owner, "name", "") != "tensor.extract":
+        return
+    with ir.InsertionPoint(list(body.operations)[-1]):
+        missing = arith.CmpFOp(arith.CmpFPredicate.UNO, element, element)
+        result = arith.SelectOp(missing.result, first.operands[1],
+                                chosen.results[0]).result
+    list(body.operations)[-1].operands[0] = result
 
 
 def _fold_truncation(op: ir.Operation) -> None:

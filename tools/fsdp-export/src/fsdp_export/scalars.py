@@ -7,6 +7,7 @@
 """Constants, assertions and elementwise operations as Python functions, for
 blocks and for the bodies of linalg operations."""
 
+import re
 from collections.abc import Callable
 
 import numpy
@@ -78,13 +79,29 @@ def _dense(value: ir.Attribute, kind: ir.Type,
     if dtype == torch.bool:
         values = numpy.array(dense).astype(bool)
     elif str(kind.element_type) in ("bf16", "f16"):
-        values = [x.value if hasattr(x, "value") else x
-                  for x in ir.DenseFPElementsAttr(value)]
-        return torch.tensor(values, dtype=torch.float64).to(dtype).reshape(
-            kind.shape)
+        own = torch.bfloat16 if str(kind.element_type) == "bf16" else (
+            torch.float16)
+        return _narrow_floats(str(dense), own).to(dtype).reshape(kind.shape)
     else:
         values = numpy.array(dense)
     return torch.from_numpy(values.copy()).to(dtype).reshape(kind.shape)
+
+
+def _narrow_floats(text: str, own: torch.dtype) -> torch.Tensor:
+    """The elements of `dense<..> : type`, of 16 bits each, which Python's
+    bindings do not read: numbers, patterns of bits where they have no digits,
+    or all bytes as one string."""
+    body = text[len("dense<"):text.rindex("> : ")]
+    if body.startswith('"0x'):
+        return torch.frombuffer(bytearray.fromhex(body[3:-1]), dtype=own)
+    values = [_from_bits(int(x, 16), own) if x.startswith("0x") else float(x)
+              for x in re.findall(r"0x[0-9A-Fa-f]+|[-+0-9.][-+0-9.eE]*", body)]
+    return torch.tensor(values, dtype=torch.float64).to(own)
+
+
+def _from_bits(bits: int, own: torch.dtype) -> float:
+    return torch.frombuffer(bytearray(bits.to_bytes(2, "little")),
+                            dtype=own).item()
 
 
 def check_assertion(op: ir.Operation) -> Callable:

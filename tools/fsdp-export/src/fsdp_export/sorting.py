@@ -35,8 +35,19 @@ def kthvalue(x, k, dim=-1, keepdim=False):
 
 
 def median(x, dim=-1, keepdim=False):
-    """The lower one of two, as in PyTorch."""
-    return _select(x, (x.shape[dim] - 1) // 2 if x.dim() else 0, dim, keepdim)
+    """The lower one of two, or the first nan, as in PyTorch."""
+    middle = (x.shape[dim] - 1) // 2 if x.dim() else 0
+    if not x.dim() or not x.is_floating_point():
+        return _select(x, middle, dim, keepdim)
+    n = x.shape[dim]
+    if n > MAX_ELEMENTS:
+        return NotImplemented
+    rows = x.movedim(dim, -1)
+    # nan comes last, the first of them first.
+    numbers = n - torch.isnan(rows).to(torch.int64).sum(-1, keepdim=True)
+    kept = torch.where(numbers < n, numbers, middle)
+    return tuple((v.movedim(-1, dim) if keepdim else v.squeeze(-1)).clone()
+                 for v in _take(rows, _places(rows, False), kept))
 
 
 def histc(x, bins=100, min=0, max=0):
@@ -52,13 +63,13 @@ def histc(x, bins=100, min=0, max=0):
 
 def searchsorted(sequence, x, *, out_int32=False, right=False, side=None,
                  sorter=None):
-    """How many elements of each row's sequence are less."""
+    """How many elements of each row's sequence are less; all are than nan."""
     if sorter is not None or sequence.shape[-1] > MAX_ELEMENTS:
         return NotImplemented
     row = sequence if sequence.dim() == 1 else sequence.unsqueeze(-2)
     x = x.unsqueeze(-1)
-    before = row <= x if right or side == "right" else row < x
-    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+    behind = row > x if right or side == "right" else row >= x
+    return (~behind).sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
 def bucketize(x, boundaries, *, out_int32=False, right=False):
@@ -84,15 +95,20 @@ def _sort(x, dim, descending, count):
     if n > MAX_ELEMENTS:
         return NotImplemented
     rows = x.movedim(dim, -1)
-    place = _places(rows, descending)
     kept = torch.arange(n if count is None else count, device=x.device)
+    values, indices = _take(rows, _places(rows, descending), kept)
+    return values.movedim(-1, dim), indices.movedim(-1, dim)
+
+
+def _take(rows, place, kept):
+    """The elements that come to the places `kept`, and where they were."""
     # [.., kept, n]: which element comes to which place.
     hit = place.unsqueeze(-2) == kept.unsqueeze(-1)
-    positions = torch.arange(n, device=x.device)
+    positions = torch.arange(rows.shape[-1], device=rows.device)
     indices = torch.where(hit, positions, torch.zeros_like(positions)).sum(-1)
     values = torch.where(hit, rows.unsqueeze(-2), torch.zeros(
-        (), dtype=x.dtype, device=x.device)).sum(-1).to(x.dtype)
-    return values.movedim(-1, dim), indices.movedim(-1, dim)
+        (), dtype=rows.dtype, device=rows.device)).sum(-1).to(rows.dtype)
+    return values, indices
 
 
 def _places(rows, descending):

@@ -63,7 +63,7 @@ def _check_python_state(step: Step, parameters: Sequence[Held],
                 "register it with register_buffer and write into it")
     # What is always the same may be kept from the first step: then the second
     # one computes less. Verification runs both.
-    if not again.read and _describe(first) != _describe(second):
+    if not again.read and describe(first) != describe(second):
         raise _goes_on(_list(changes))
     counters = [c for c in again.changes()
                 if is_number(c.old) and is_number(c.new)]
@@ -72,7 +72,7 @@ def _check_python_state(step: Step, parameters: Sequence[Held],
     third = again.record(counters)
     if again.noted:
         raise _goes_on(_list([c for c in counters if c.path in again.noted]))
-    if _describe(second) != _describe(third):
+    if describe(second) != describe(third):
         raise _goes_on(_list(counters or changes))
 
 
@@ -140,7 +140,7 @@ def _put_back_buffers(step: Step, buffers: Sequence[Held]) -> None:
             step.module.get_submodule(path)._buffers[last] = h.tensor
 
 
-def _describe(trace: Trace) -> list:
+def describe(trace: Trace) -> list:
     """Everything that the graph says, but for names."""
     numbers: dict[fx.Node, int] = {}
     found = []
@@ -151,10 +151,15 @@ def _describe(trace: Trace) -> list:
         found.append((node.op, str(node.target) if node.op == "call_function"
                       else "", repr(args)))
     for constant in trace.constants:
-        small = constant.numel() <= 1 << 20
         found.append(("constant", str(constant.dtype), tuple(constant.shape),
-                      constant.tolist() if small else id(constant)))
+                      _bytes(constant) if constant.numel() <= 1 << 20
+                      else id(constant)))
     return found
+
+
+def _bytes(constant: torch.Tensor) -> bytes:
+    return constant.detach().contiguous().flatten().view(
+        torch.uint8).numpy().tobytes()
 
 
 def _list(changes: list[Change]) -> str:

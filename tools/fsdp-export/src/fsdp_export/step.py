@@ -24,7 +24,7 @@ PREFIX = "model."
 
 # What PyTorch, Hugging Face and timm call the probability that something is
 # dropped: dropout, attn_pdrop, hidden_dropout_prob, drop_path_rate, ..
-_PROBABILITY = re.compile(
+PROBABILITY = re.compile(
     r"((\w*_)?(dropout|pdrop|dropprob|layer_?drop|drop_?path)"
     r"|_?drop(_(connect|mlp|conv_encoder|block))?"
     r"|_?(attn|attention|proj|projection|pos|patch|head|out|output|resid|mlp|"
@@ -44,7 +44,9 @@ class Step:
     start in token data, None where it is not clear. `recorder` watched the
     module being built. `around_backward` is in force wherever the loss is
     differentiated. A step that `evaluates` has no gradients; its `loss` is one
-    of evaluation.WithOutputs.
+    of evaluation.WithOutputs. `notes` are lines to report. `overridden`:
+    settings of the module's configuration in which it differs from its
+    checkpoint's on purpose.
     """
 
     name: str
@@ -57,6 +59,8 @@ class Step:
     around_backward: AbstractContextManager = field(
         default_factory=nullcontext)
     evaluates: bool = False
+    notes: list[str] = field(default_factory=list)
+    overridden: set[str] = field(default_factory=set)
 
     def differentiate(self, loss: torch.Tensor) -> None:
         """Adds the gradients of `loss` to those of the parameters."""
@@ -183,7 +187,7 @@ def _set_to_zero(holder: object) -> list[str]:
     entries = getattr(holder, "__dict__", {})
     found = [name for name, value in entries.items()
              if type(value) in (int, float) and 0 < value <= 1
-             and (_PROBABILITY.fullmatch(name) and isinstance(value, float)
+             and (PROBABILITY.fullmatch(name) and isinstance(value, float)
                   or (is_layer and name == "p"))]
     for name in found:
         entries[name] = 0.0

@@ -31,7 +31,7 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
-from . import graphs, outside
+from . import graphs, outside, ranks
 from .attention import attention_lowering
 from .decompositions import forward_decompositions
 from .errors import ExportError
@@ -61,6 +61,8 @@ class Trace:
     # Of a step that evaluates: names of results, which stand in the place of
     # gradients.
     outputs: list[str] = field(default_factory=list)
+    # What else it returned: types by name.
+    left_out: dict[str, str] = field(default_factory=dict)
     constants: list[torch.Tensor] = field(default_factory=list)
     gradients: list[int] = field(default_factory=list)
     # Buffers that hold a gradient's graph after the step, by their places.
@@ -137,7 +139,8 @@ class _Run:
         inputs = [t.detach() for t in tensors[len(held):]]
         module = self._step.module
         with (installed(module, held, leaves), self.paths,
-              replaced_before_autograd(forward_decompositions()),
+              replaced_before_autograd(forward_decompositions()
+                                       | ranks.collectives()),
               _Substitution(held, leaves, self.paths), UserLines(),
               torch.set_grad_enabled(not self._step.evaluates)):
             loss = StepModule(self._step)(*inputs)
@@ -151,6 +154,8 @@ class _Run:
             stored = _stored_tensors(self._step)
         trace = self.trace
         trace.outputs = list(outputs)
+        if self._step.evaluates:
+            trace.left_out = self._step.loss.left_out
         gradients = [t.detach() for t in outputs.values()]
         for i, (h, leaf) in enumerate(zip(self._parameters, leaves)):
             if leaf.requires_grad != h.tensor.requires_grad:
@@ -426,6 +431,8 @@ def _explain(error: Exception, run: _Run) -> str:
         return ("expected control flow that does not depend on the values of "
                 f"tensors, got a branch on one{place}: {first}; remove the "
                 "check, or choose between both results with torch.where")
+    if known := ranks.explain(error):
+        return known
     if known := explain(text):
         return f"{known}{inside}{place}{describe_inputs(run.inputs)}"
     if run.backward:

@@ -12,7 +12,7 @@ import traceback
 
 from torch import nn
 
-from . import autocast
+from . import autocast, ranks
 from .errors import ExportError, nearest
 from .recorder import InitRecorder
 from .step import Step, loss_of, name_inputs
@@ -32,11 +32,15 @@ def build(target: str, recorder: InitRecorder) -> Step:
     autocast.refuse_other_devices()
     function = _load(module_name, function_name)
     try:
-        with recorder:
+        with recorder, ranks.watch() as asked:
             built = function()
     except (Exception, SystemExit) as error:
         raise ExportError(f"py:{target}: {_explain(error)}") from error
-    return make_step(built, target, module_name, recorder)
+    step = make_step(built, target, module_name, recorder)
+    if own := asked.describe_own():
+        step.notes.append(f"while it was built, the module asked {own}: all "
+                          "ranks have what this process was told")
+    return step
 
 
 def make_step(built: object, target: str, name: str,

@@ -48,7 +48,7 @@ import torch
 from torch_mlir import ir
 
 from . import interpreter, unsigned
-from .bounds import Bounds
+from .batches import ascending, other_batch
 from .eager import Batch, Outcome, run_steps
 from .elementwise import NARROW, Unsupported
 from .errors import ExportError
@@ -98,7 +98,7 @@ def _run(step: Step, joint: Joint,
          seed: int) -> tuple[list[Batch], list[Outcome]]:
     """PyTorch's results on the example and on the best other batch."""
     moved = moved_parameters(joint.parameters, seed)
-    other = other_batch(step, joint.bounds, seed)
+    other = other_batch(step.inputs, joint.bounds, seed)
     first = Batch(step.inputs)
     # The other batch, or moved parameters, may be none that the step takes.
     for second in ([Batch(other, moved)], [Batch(other)],
@@ -159,33 +159,6 @@ def _run_wide(step: Step, batches: list) -> list[Outcome] | None:
     except Exception:
         return None  # It does not run in another type.
     return None if any(o.narrow for o in found) else found
-
-
-def other_batch(step: Step, bounds: dict[str, Bounds],
-                seed: int) -> dict[str, torch.Tensor]:
-    """Inputs of the example's shapes with other values.
-
-    Integers with a range to draw from are drawn from it. Of everything else the
-    example's values are put in another order, since only those are known to
-    be allowed; floats that are all equal are drawn from a normal distribution.
-    """
-    generator = torch.Generator().manual_seed(seed + 1)
-    batch = {}
-    for name, example in step.inputs.items():
-        if name in bounds and bounds[name].draw:
-            value = torch.randint(*bounds[name].draw, example.shape,
-                                  generator=generator).to(example.dtype)
-        elif example.numel() < 2:
-            value = example.clone()
-        elif example.is_floating_point() and bool(
-                (example == example.flatten()[0]).all()):
-            value = torch.randn(example.shape, generator=generator).to(
-                example.dtype)
-        else:
-            order = torch.randperm(example.numel(), generator=generator)
-            value = example.flatten()[order].reshape(example.shape)
-        batch[name] = value
-    return batch
 
 
 class _Judge:
@@ -296,10 +269,14 @@ class _Judge:
             f"explains {limit / max(size, 1e-300):.2g}){self._hint(what, i)}")
 
     def _noises(self) -> list[list[Outcome]]:
-        """PyTorch's results with other rounding: wider, and disturbed."""
+        """PyTorch's results with other rounding: wider, and disturbed. None of
+        a step that gives other results when it is run again: what differs would
+        be taken for rounding."""
         if self._noise is None:
             self._noise = []
             own = {"dtype": self.dtype} if self.wide else {}
+            if not self._is_repeatable(own):
+                return self._noise
             settings = [own | {"disturb": True}]
             if self.dtype in _WIDER:
                 settings.append({"dtype": _WIDER[self.dtype]})
@@ -313,6 +290,14 @@ class _Judge:
                 self._noise.append(found)
         return self._noise
 
+    def _is_repeatable(self, own: dict) -> bool:
+        with torch.enable_grad():
+            again = run_steps(self.step, self.batches, **own)
+        eps = torch.finfo(self.dtype).eps * FLOOR[self.dtype]
+        return all(torch.allclose(a.loss, b.loss, rtol=eps, atol=0,
+                                  equal_nan=True)
+                   for a, b in zip(again, self.want))
+
     def _hint(self, what: str, i: int) -> str:
         if what != "the traced graph":
             return ("; the traced graph agrees, so its lowering to MLIR is at "
@@ -322,10 +307,21 @@ class _Judge:
             return (" in the second step, on another batch, and the first one "
                     "agrees; usual causes: a value that was read from a tensor "
                     "while tracing (.item(), numpy), or state that is kept "
-                    "outside of the module (a global, a counter)")
+                    "outside of the module (a global, a counter)"
+                    f"{self._unsorted(i)}; --no-verify writes the export all "
+                    "the same")
         return ("; usual causes: code that asks whether it is being compiled "
                 "or traced, tensors that are kept outside of the module, "
                 "operations that bypass PyTorch's dispatcher (numpy, .data_ptr)")
+
+
+    def _unsorted(self, i: int) -> str:
+        """Inputs that ascend in the example only."""
+        names = [n for n, x in self.step.inputs.items()
+                 if {*ascending(x)} - {*ascending(self.batches[i].inputs[n])}]
+        return (f"; or an order that an input has to have: {', '.join(names)} "
+                "is ascending in the example and leaves no other values in "
+                "that order (give it gaps)" if names else "")
 
 
 def _compare_graph(judge: _Judge) -> None:

@@ -20,6 +20,7 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "fsdp-rt/programs.h"
 #include "fsdp/ABI/Transfers.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -39,6 +40,11 @@
 #include "fsdp/Dialect/FSDP/IR/FSDPInterfaces.h.inc"
 
 namespace mlir::fsdp {
+/// What programs of that kind do: fsdp-rt/programs.h.
+constexpr const fsdp_rt::ProgramTraits &getTraits(ProgramKind kind) {
+  return fsdp_rt::programTraits[unsigned(kind)];
+}
+
 /// "a, b or c": the words of an enum of this dialect, for errors.
 template <typename Enum>
 std::string listWords(Enum last, StringRef quote = "") {

@@ -416,6 +416,8 @@ def FSDP_MatmulAttr : FSDP_Attr<"Matmul", "matmul"> {
     - matmul_c2: there are three `offsets`, and as many entries in `strideA`,
       `strideB` and `strideC` as in `batch`, which has at most four.
     - matmul_c3: with `accumulate` there are no `bias` and no `addend`.
+    - matmul_c4: A and B have one type of f64, f32, bf16 and f16; C has that,
+      or f32 where it is bf16 or f16.
 
     ```mlir
     #fsdp.matmul<a = 0, b = 1, m = 64, n = 32, k = 16, lda = 16, ldb = 32,

@@ -44,7 +44,12 @@ def FSDP_Dialect : Dialect {
       the op's results, each once and in one of both.
     - discardable_c5: fsdp.keep has no value, and no fsdp.group beside it.
     - discardable_c6: fsdp.order is a #fsdp.step_order, fsdp.budget a
-      #fsdp.budget, and fsdp.name a string.
+      #fsdp.budget; fsdp.name, fsdp.optimizer_spec, fsdp.strategy, fsdp.wrap
+      and fsdp.verified are strings.
+    - discardable_c7: fsdp.traced is a dictionary of the strings step and
+      optimizer, the list of floats constants and, if any, the string spec.
+    - discardable_c8: fsdp.modules of a partitioned module is a list of
+      dictionaries of the strings fqn and class; a config is a JSON object.
 
     The rank is never a value: every op means the same on every rank, and what
     differs (which part of a flat parameter a rank holds) is bound at load.

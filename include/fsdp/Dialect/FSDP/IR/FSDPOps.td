@@ -117,6 +117,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     - flat_param_c6: there is at least one member.
     - flat_param_c7: the op stands at the top of a module.
     - flat_param_c8: `element_type`, `param_type` and `reduce_type` are floats.
+    - flat_param_c9: no other flat parameter of the module has a member of the
+      same name, tied names included.
 
     Example:
     ```mlir

@@ -130,6 +130,9 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     - program_c8: an accumulate program writes neither parameters nor states of
       the optimizer.
     - program_c9: only states are arguments or results in the host's memory.
+    - program_c10: fsdp.input, fsdp.scalar and fsdp.output are dictionaries with
+      a name, and entries of the types that the input contract says;
+      fsdp.offset is a number.
 
     Example:
     ```mlir

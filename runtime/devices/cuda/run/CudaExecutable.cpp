@@ -1,0 +1,51 @@
+//===- CudaExecutable.cpp - A program on a CUDA device --------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "devices/cuda/run/CudaExecutable.h"
+
+#include "devices/cuda/kernels/OwnKernels.h"
+#include "hal/GuardRules.h"
+
+namespace fsdp::rt {
+
+void CudaExecutable::clearReports() {
+  progress_.clear();
+  for (const CudaReport &report : reports_)
+    if (report.check)
+      *report.flag = 1;
+    else
+      *report.found = untouched;
+}
+
+static Status failureOf(const CudaReport &report,
+                        const std::string &checkNote) {
+  if (report.check) {
+    if (*report.flag == 1)
+      return Status::ok();
+    const char *message = report.check->message;
+    return Status::failed(
+        std::string(message ? message : "a check of the step failed") +
+        (report.unit.empty() ? "" : " (" + report.unit + ")") +
+        (checkNote.empty() ? "" : "; " + checkNote));
+  }
+  if (*report.found == untouched)
+    return Status::ok();
+  int64_t begin =
+      report.buffer->offset + (report.isBehind ? report.buffer->bytes : 0);
+  return hal::touched(*report.guard, *report.buffer, report.isBehind,
+                      begin + static_cast<int64_t>(*report.found >> 8),
+                      static_cast<unsigned char>(*report.found & 255));
+}
+
+Status CudaExecutable::findFailure(const std::string &checkNote) const {
+  for (const CudaReport &report : reports_)
+    if (Status s = failureOf(report, checkNote))
+      return s;
+  return Status::ok();
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,329 @@
+//===- TransferLoader.cpp - From transfers among ranks to work ------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "core/Dtype.h"
+#include "devices/cuda/kernels/OwnKernels.h"
+#include "devices/cuda/kernels/SumKernels.h"
+#include "devices/cuda/run/CudaLoader.h"
+#include "hal/Transfers.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+namespace {
+
+using Kind = NcclCall::Kind;
+
+bool isNarrow(Dtype dtype) {
+  return dtype == FSDP_RT_F16 || dtype == FSDP_RT_BF16;
+}
+
+/// Whether NCCL adds them up as it should.
+Status checkSum(Dtype dtype, const hal::Layout &layout) {
+  if (isNarrow(dtype) && layout.roundedSums != dtype)
+    return Status::failed(
+        std::string("expected sums of F32, F64 or integers with --reduction "
+                    "nccl, which rounds each partial sum, got ") +
+        dtypeName(dtype) +
+        ": compile with --reduce-dtype f32, or with the type itself, which "
+        "says "
+        "that this is meant, or run with --reduction exact");
+  if (!nccl::typeOf(dtype))
+    return Status::failed(std::string("expected sums of types that NCCL has "
+                                      "with --reduction nccl, got ") +
+                          dtypeName(dtype) + ": run with --reduction exact");
+  return Status::ok();
+}
+
+} // namespace
+
+NcclExchange *CudaLoader::addExchange(const NcclChannel &channel) {
+  std::unique_ptr<NcclExchange> made = rank_.transfers().makeExchange(channel);
+  NcclExchange *exchange = made.get();
+  made_.exchanges_.push_back({made_.calls_.size(), exchange});
+  if (lastExchange_ && lastExchange_->queue() != exchange->queue() &&
+      !rank_.transfers().ordersThemselves()) {
+    lastExchange_->letNextWait();
+    exchange->waitForLast();
+  }
+  lastExchange_ = exchange;
+  add(std::move(made));
+  return exchange;
+}
+
+Status CudaLoader::addDivision(const fsdp_rt_collective_desc &desc,
+                               cu::Pointer src) {
+  auto dtype = static_cast<Dtype>(desc.dtype);
+  std::string name = divideKernel(dtype);
+  int64_t grid = (desc.count + ownKernelBlock - 1) / ownKernelBlock;
+  fsdp_rt_cuda_kernel_desc kernel = {&ownKernels(), name.c_str(), grid,
+                                     ownKernelBlock, 0};
+  return addKernel(
+      kernel,
+      parametersOf({src, at(desc.dst), static_cast<cu::Pointer>(desc.count),
+                    static_cast<cu::Pointer>(desc.divisor)}));
+}
+
+/// What one rank gathers, exchanges or adds up is its own part.
+Status CudaLoader::addOwnPart(int32_t kind,
+                              const fsdp_rt_collective_desc &desc) {
+  auto dtype = static_cast<Dtype>(desc.dtype);
+  if (shapeOf(kind).isSum && desc.divisor != 1 && desc.count != 0)
+    return addDivision(desc, at(desc.src));
+  addCopyOnDevice(at(desc.dst), at(desc.src), desc.count * dtypeSize(dtype));
+  return Status::ok();
+}
+
+//===----------------------------------------------------------------------===//
+// Sums in the order of abi.def
+//===----------------------------------------------------------------------===//
+
+/// Elements of the rank's own part, [begin, begin + count) of the operands: the
+/// sum of its own at `own` and of the others' in the scratch.
+Status CudaLoader::addSum(const NcclChannel &channel,
+                          const fsdp_rt_collective_desc &desc, cu::Pointer own,
+                          cu::Pointer dst, int64_t count, cu::Pointer others,
+                          int64_t stride) {
+  auto dtype = static_cast<Dtype>(desc.dtype);
+  SumKernel sum = sumKernel(dtype, channel.size(), channel.rank());
+  int64_t grid = (count + ownKernelBlock - 1) / ownKernelBlock;
+  fsdp_rt_cuda_kernel_desc kernel = {sum.image, sum.name.c_str(), grid,
+                                     ownKernelBlock, 0};
+  return addKernel(kernel,
+                   parametersOf({own, dst, static_cast<cu::Pointer>(count),
+                                 static_cast<cu::Pointer>(desc.divisor), others,
+                                 static_cast<cu::Pointer>(stride)}));
+}
+
+/// `length` elements of each other rank come into the scratch from `scratch`
+/// on, which ends after them; each rank p gets this one's from begin(p) on.
+void CudaLoader::addPieces(NcclExchange &exchange, const NcclChannel &channel,
+                           const fsdp_rt_collective_desc &desc,
+                           const SumParts &parts, bool isDirect,
+                           cu::Pointer scratch) {
+  int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+  auto bytesOf = [&](int rank) {
+    return static_cast<size_t>((isDirect ? desc.count : parts.size(rank)) *
+                               size);
+  };
+  for (int peer = 0; peer < channel.size(); ++peer) {
+    if (peer == channel.rank())
+      continue;
+    if (size_t bytes = bytesOf(peer)) {
+      int64_t begin = isDirect ? 0 : parts.begin(peer) * size;
+      exchange.add(
+          {Kind::Send, at(desc.src + begin), 0, bytes, nccl::uint8, peer});
+    }
+    if (size_t bytes = bytesOf(channel.rank()))
+      exchange.add({Kind::Receive, 0, scratch, bytes, nccl::uint8, peer});
+    scratch += static_cast<cu::Pointer>(getReceivedStride(parts.length, size));
+  }
+}
+
+Status CudaLoader::addExactSums(const fsdp_rt_start_desc &start,
+                                const NcclChannel &channel) {
+  bool isScatter = start.kind == FSDP_RT_REDUCE_SCATTER;
+  auto parts = collectivesOf(start);
+  auto planOf = [&](const fsdp_rt_collective_desc &desc) -> AllReducePlan {
+    if (isScatter)
+      return {false, {desc.count * channel.size(), desc.count}};
+    return planAllReduce(desc.count, dtypeSize(static_cast<Dtype>(desc.dtype)),
+                         channel.size());
+  };
+  std::shared_ptr<DeviceArena> memory = rank_.transfers().scratch(start.queue);
+  made_.memory_.push_back(memory);
+  auto strideOfPart = [&](const fsdp_rt_collective_desc &desc) {
+    return getReceivedStride(planOf(desc).parts.length,
+                             dtypeSize(static_cast<Dtype>(desc.dtype)));
+  };
+  cu::Pointer scratch = memory->base();
+  auto next = [&](const fsdp_rt_collective_desc &desc) {
+    scratch +=
+        static_cast<cu::Pointer>((channel.size() - 1) * strideOfPart(desc));
+  };
+  NcclExchange *exchange = addExchange(channel);
+  for (int64_t i = 0; i < start.part_count; ++i) {
+    AllReducePlan plan = planOf(*parts[i]);
+    addPieces(*exchange, channel, *parts[i], plan.parts, plan.isDirect,
+              scratch);
+    next(*parts[i]);
+  }
+  scratch = memory->base();
+  bool hasParts = false;
+  for (int64_t i = 0; i < start.part_count; ++i) {
+    const fsdp_rt_collective_desc &desc = *parts[i];
+    AllReducePlan plan = planOf(desc);
+    int rank = plan.isDirect ? 0 : channel.rank();
+    int64_t begin =
+        plan.parts.begin(rank) * dtypeSize(static_cast<Dtype>(desc.dtype));
+    cu::Pointer dst = at(isScatter ? desc.dst : desc.dst + begin);
+    if (Status s = addSum(channel, desc, at(desc.src + begin), dst,
+                          plan.parts.size(rank), scratch, strideOfPart(desc)))
+      return s;
+    next(desc);
+    hasParts |= !isScatter && !plan.isDirect;
+  }
+  if (hasParts)
+    addSumsOfOthers(start, channel);
+  return Status::ok();
+}
+
+/// Of all_reduces whose parts have been added up by one rank each.
+void CudaLoader::addSumsOfOthers(const fsdp_rt_start_desc &start,
+                                 const NcclChannel &channel) {
+  auto parts = collectivesOf(start);
+  NcclExchange *exchange = addExchange(channel);
+  for (int64_t i = 0; i < start.part_count; ++i) {
+    const fsdp_rt_collective_desc &desc = *parts[i];
+    int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
+    AllReducePlan plan = planAllReduce(desc.count, size, channel.size());
+    if (plan.isDirect)
+      continue;
+    auto placeOf = [&](int rank) {
+      return at(desc.dst + plan.parts.begin(rank) * size);
+    };
+    auto bytesOf = [&](int rank) {
+      return static_cast<size_t>(plan.parts.size(rank) * size);
+    };
+    int own = channel.rank();
+    for (int peer = 0; peer < channel.size(); ++peer) {
+      if (peer != own && bytesOf(own))
+        exchange->add(
+            {Kind::Send, placeOf(own), 0, bytesOf(own), nccl::uint8, peer});
+      if (peer != own && bytesOf(peer))
+        exchange->add({Kind::Receive, 0, placeOf(peer), bytesOf(peer),
+                       nccl::uint8, peer});
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Copies, and sums in NCCL's order
+//===----------------------------------------------------------------------===//
+
+/// NCCL adds up float16 in float16, where a sum may be too large whose mean is
+/// not: each rank's part is divided before.
+static bool isDividedBefore(const fsdp_rt_collective_desc &desc) {
+  return desc.dtype == FSDP_RT_F16 && desc.divisor != 1;
+}
+
+Status CudaLoader::addNcclSums(const fsdp_rt_start_desc &start,
+                               NcclChannel &channel) {
+  auto parts = collectivesOf(start);
+  bool isScatter = start.kind == FSDP_RT_REDUCE_SCATTER;
+  NcclExchange *exchange = addExchange(channel);
+  for (int64_t i = 0; i < start.part_count; ++i) {
+    const fsdp_rt_collective_desc &desc = *parts[i];
+    auto dtype = static_cast<Dtype>(desc.dtype);
+    if (Status s = checkSum(dtype, rank_.layout()))
+      return s;
+    if (desc.count == 0)
+      continue;
+    NcclCall call = {isScatter ? Kind::ReduceScatter : Kind::AllReduce,
+                     at(desc.src),
+                     at(desc.dst),
+                     static_cast<size_t>(desc.count),
+                     *nccl::typeOf(dtype),
+                     0};
+    if (isDividedBefore(desc)) {
+      Result<int> mean = channel.meanOf(desc.divisor);
+      if (!mean.isOk())
+        return mean.status();
+      call.operation = *mean;
+    }
+    exchange->add(call);
+  }
+  for (int64_t i = 0; i < start.part_count; ++i)
+    if (parts[i]->divisor != 1 && parts[i]->count > 0 &&
+        !isDividedBefore(*parts[i]))
+      if (Status s = addDivision(*parts[i], at(parts[i]->dst)))
+        return s;
+  return Status::ok();
+}
+
+void CudaLoader::addGathers(const fsdp_rt_start_desc &start,
+                            const NcclChannel &channel) {
+  auto parts = collectivesOf(start);
+  NcclExchange *exchange = addExchange(channel);
+  for (int64_t i = 0; i < start.part_count; ++i) {
+    const fsdp_rt_collective_desc &desc = *parts[i];
+    int64_t bytes = desc.count * dtypeSize(static_cast<Dtype>(desc.dtype));
+    if (bytes > 0)
+      exchange->add({Kind::AllGather, at(desc.src), at(desc.dst),
+                     static_cast<size_t>(bytes), nccl::uint8, 0});
+  }
+}
+
+void CudaLoader::addAllToAlls(const fsdp_rt_start_desc &start,
+                              const NcclChannel &channel) {
+  auto parts = collectivesOf(start);
+  auto bytesOf = [&](int64_t i) {
+    return parts[i]->count * dtypeSize(static_cast<Dtype>(parts[i]->dtype));
+  };
+  for (int64_t i = 0; i < start.part_count; ++i) {
+    int64_t own = channel.rank() * bytesOf(i);
+    addCopyOnDevice(at(parts[i]->dst + own), at(parts[i]->src + own),
+                    bytesOf(i));
+  }
+  NcclExchange *exchange = addExchange(channel);
+  for (int64_t i = 0; i < start.part_count; ++i)
+    for (int peer = 0; peer < channel.size(); ++peer) {
+      if (peer == channel.rank() || bytesOf(i) == 0)
+        continue;
+      int64_t place = peer * bytesOf(i);
+      auto bytes = static_cast<size_t>(bytesOf(i));
+      exchange->add(
+          {Kind::Send, at(parts[i]->src + place), 0, bytes, nccl::uint8, peer});
+      exchange->add({Kind::Receive, 0, at(parts[i]->dst + place), bytes,
+                     nccl::uint8, peer});
+    }
+}
+
+void CudaLoader::addStagedExchange(const fsdp_rt_start_desc &start) {
+  const StagedTransfers &staged = *rank_.staged();
+  made_.memory_.push_back(staged.staging(start.queue));
+  add(staged.makeExchange(start, rank_.device().base()));
+}
+
+Status CudaLoader::addCollectives(const fsdp_rt_start_desc &start) {
+  auto parts = collectivesOf(start);
+  if (start.part_count == 0)
+    return Status::ok();
+  int32_t group = parts[0]->group;
+  if (rank_.layout().groups[group].size() == 1) {
+    for (int64_t i = 0; i < start.part_count; ++i)
+      if (Status s = addOwnPart(start.kind, *parts[i]))
+        return s;
+    return Status::ok();
+  }
+  if (rank_.staged()) {
+    addStagedExchange(start);
+    return Status::ok();
+  }
+  NcclChannel &channel = rank_.transfers().channel(group, start.queue);
+  switch (static_cast<fsdp_rt_transfer_kind>(start.kind)) {
+  case FSDP_RT_ALL_GATHER:
+    addGathers(start, channel);
+    return Status::ok();
+  case FSDP_RT_ALL_TO_ALL:
+    addAllToAlls(start, channel);
+    return Status::ok();
+  case FSDP_RT_REDUCE_SCATTER:
+  case FSDP_RT_ALL_REDUCE:
+    return rank_.transfers().reduction() == Reduction::Exact
+               ? addExactSums(start, channel)
+               : addNcclSums(start, channel);
+  case FSDP_RT_OFFLOAD:
+  case FSDP_RT_RELOAD:
+    break;
+  }
+  return Status::internal(std::string("expected a collective, got ") +
+                          meetingName(start.kind));
+}
+
+} // namespace fsdp::rt

@@ -1,0 +1,244 @@
+//===- RunStart.cpp - What a run begins from ------------------------------===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "main/RunStart.h"
+
+#include "data/Numbers.h"
+#include "main/SharedSettings.h"
+
+#include <limits>
+
+namespace fsdp::rt {
+
+using namespace data;
+
+/// The newest checkpoint of --save, as rank 0 sees it: its path, or nothing.
+static Result<std::string> findNewest(const Options &given, int rank,
+                                      Consensus &ranks) {
+  std::string name;
+  Status status;
+  if (rank == 0 && hasCheckpoints(given.save)) {
+    Result<CheckpointInfo> newest = findCheckpoint(given.save);
+    status = newest.status();
+    if (newest.isOk())
+      name = newest->path.substr(newest->path.rfind('/') + 1);
+  }
+  if (Status s = ranks.announce(status.withContext("--resume auto")))
+    return s;
+  Result<std::string> shared = ranks.share(name);
+  if (!shared.isOk())
+    return shared.status();
+  return shared->empty() ? std::string() : given.save + "/" + *shared;
+}
+
+/// How the file was read.
+static void takeDataOptions(const DataIdentity &data, DataOptions &options) {
+  if (options.tokenBits == 0 && data.kind == "32-bit tokens")
+    options.tokenBits = 32;
+  if (options.tokenBits == 0 && data.kind == "16-bit tokens")
+    options.tokenBits = 16;
+  if (options.ranks == DataOptions::Ranks::Equal)
+    options.ranks = ranksFromName(data.ranks).value_or(options.ranks);
+}
+
+/// Whether `spec` names the file that `data` is of. One that cannot be read is
+/// not: opening it says why.
+static bool isSameFile(const std::string &spec, const DataIdentity &data) {
+  Result<DataIdentity> given = identifyData(spec, data.kind);
+  return given.isOk() && !data.digest.empty() && given->bytes == data.bytes &&
+         given->digest == data.digest;
+}
+
+/// Fills in what decides a step and is not given.
+static void takeSettings(RunStart &start, const Manifest &manifest) {
+  const CheckpointInfo &checkpoint = *start.checkpoint;
+  Options &options = start.options;
+  std::string taken;
+  auto take = [&](const std::string &option) {
+    taken += (taken.empty() ? "" : ", ") + option;
+  };
+  for (const auto &[name, value] : checkpoint.origin.scalars) {
+    if (options.hasScalar(name) || isSetByRuntime(manifest, name))
+      continue;
+    const Scalar *scalar = manifest.train().findScalar(name);
+    if (!scalar || !isRepresentable(scalar->dtype, value)) {
+      start.notes.push_back(
+          checkpoint.path + ": " + optionOf(name) + " " + formatNumber(value) +
+          " is left out, since " +
+          (scalar ? std::string(dtypeName(scalar->dtype)) +
+                        ", the program's type of it, does not hold it"
+                  : "the program has no such scalar"));
+      continue;
+    }
+    options.scalars.emplace_back(name, value);
+    if (!scalar->init || *scalar->init != value)
+      take(optionOf(name, formatNumber(value)));
+  }
+  const std::optional<DataIdentity> &data = checkpoint.origin.data;
+  if (data && !options.accumulate) {
+    options.accumulate = data->batchesPerStep;
+    if (data->batchesPerStep != 1)
+      take("--accumulate " + std::to_string(data->batchesPerStep));
+  }
+  if (data && options.data.empty() && !data->source.empty()) {
+    options.data = data->source;
+    start.takesData = true;
+    take("--data " + data->source);
+    takeDataOptions(*data, start.dataOptions);
+  } else if (data && !data->ranks.empty() &&
+             start.dataOptions.ranks == DataOptions::Ranks::Equal &&
+             isSameFile(options.data, *data)) {
+    start.dataOptions.ranks =
+        ranksFromName(data->ranks).value_or(start.dataOptions.ranks);
+    take("--data-ranks " + data->ranks);
+  }
+  if (!taken.empty())
+    start.notes.push_back("goes on from " + checkpoint.path +
+                          ", as when it was saved with " + taken);
+}
+
+/// What all ranks can find out alone once the checkpoint is known.
+static Status readStart(const std::string &path, const Manifest &manifest,
+                        RunStart &start) {
+  Result<CheckpointInfo> found = findCheckpoint(path);
+  if (!found.isOk())
+    return found.status().withContext("--resume");
+  start.checkpoint = std::move(*found);
+  start.firstStep = start.checkpoint->step + 1;
+  Options &options = start.options;
+  if (options.evaluatesOnly())
+    return Status::ok();
+  const int64_t step = start.checkpoint->step;
+  if (options.resumesIfAny() && *options.steps <= step) {
+    start.isDone = true;
+    std::string unmade;
+    if (!options.evalData.empty())
+      unmade = options.saveOutputs.empty()
+                   ? "; --eval-data is not evaluated"
+                   : "; --eval-data is not evaluated, and --save-outputs not "
+                     "written";
+    start.notes = {"--resume auto: " + start.checkpoint->path +
+                   " is the state after step " + std::to_string(step) +
+                   ": --steps " + std::to_string(*options.steps) +
+                   " leaves nothing to do" + unmade};
+    return Status::ok();
+  }
+  if (*options.steps <= step)
+    return Status::failed("--steps: expected more than " +
+                          std::to_string(step) + ", the step of checkpoint '" +
+                          start.checkpoint->path + "', got " +
+                          std::to_string(*options.steps) +
+                          " (steps are counted from the very first one)");
+  const std::optional<int64_t> given = options.accumulate;
+  takeSettings(start, manifest);
+  Status status = checkComplete(options, manifest);
+  if (status.isOk() || given || options.microBatches() == 1)
+    return status;
+  Options alone = options;
+  alone.accumulate = 1;
+  if (checkComplete(alone, manifest))
+    return status;
+  return Status::failed(status.message() + " (--accumulate " +
+                        std::to_string(options.microBatches()) +
+                        " is that of checkpoint '" + start.checkpoint->path +
+                        "', since none is given: --accumulate 1 goes on "
+                        "without)");
+}
+
+Result<RunStart> findStart(const Options &given, const Manifest &manifest,
+                           int rank, Consensus &ranks) {
+  RunStart start;
+  start.options = given;
+  start.dataOptions = given.dataOptions;
+  std::string path = given.resume;
+  if (given.resumesIfAny()) {
+    Result<std::string> newest = findNewest(given, rank, ranks);
+    if (!newest.isOk())
+      return newest.status();
+    path = *newest;
+    start.notes.push_back(
+        path.empty() ? "--resume auto: '" + given.save +
+                           "' holds no checkpoint: the run begins with " +
+                           (given.seed ? "--init" : "--params")
+                     : "--resume auto: goes on from " + path);
+  }
+  if (path.empty()) {
+    if (given.resumesIfAny())
+      if (Status s = ranks.agree(checkComplete(given, manifest)))
+        return s;
+    return start;
+  }
+  if (Status s = ranks.agree(readStart(path, manifest, start)))
+    return s;
+  Options inForce = start.options;
+  inForce.dataOptions = start.dataOptions;
+  std::vector<Setting> settings = sharedSettings(inForce, manifest);
+  settings.push_back(
+      {"--resume", "step " + std::to_string(start.firstStep - 1)});
+  if (Status s = ranks.agreeOn(settings))
+    return s;
+  return start;
+}
+
+Status explainData(const RunStart &start, const Status &status) {
+  if (status.isOk() || !start.takesData)
+    return status;
+  return Status::failed(status.message() + " (--data " + start.options.data +
+                        " is that of checkpoint '" + start.checkpoint->path +
+                        "', since none is given: --data FILE names another)");
+}
+
+std::map<std::string, double> scalarsOf(const Options &options,
+                                        const Manifest &manifest) {
+  std::map<std::string, double> values;
+  for (const Scalar &scalar : manifest.train().scalars)
+    if (scalar.init && !isSetByRuntime(manifest, scalar.name))
+      values[scalar.name] = *scalar.init;
+  for (const auto &[name, value] : options.scalars)
+    values[name] = value;
+  return values;
+}
+
+int64_t samplesPerStep(const Manifest &manifest, int64_t ranks,
+                       int64_t microBatches) {
+  const std::vector<Input> &inputs = manifest.train().inputs;
+  bool hasRows = !inputs.empty() && !inputs[0].shape.empty();
+  int64_t samples = hasRows ? inputs[0].shape[0] : 1;
+  for (int64_t factor : {ranks, microBatches})
+    if (__builtin_mul_overflow(samples, factor, &samples))
+      return std::numeric_limits<int64_t>::max();
+  return samples;
+}
+
+int64_t unitsTaken(const std::optional<CheckpointInfo> &checkpoint,
+                   const BatchSource &source) {
+  if (!checkpoint)
+    return 0;
+  const std::optional<DataIdentity> &data = checkpoint->origin.data;
+  if (data && data->taken && data->unit == source.unit())
+    return *data->taken;
+  // As versions that counted batches read it, and a session's caller may have.
+  int64_t taken = checkpoint->step;
+  for (int64_t factor : {data ? data->batchesPerStep : 1,
+                         source.unitsOfBatch(checkpoint->ranks)})
+    if (__builtin_mul_overflow(taken, factor, &taken))
+      return maxTaken;
+  return taken;
+}
+
+std::vector<std::string> compareStart(const RunStart &start,
+                                      const Manifest &manifest,
+                                      const DataIdentity &data) {
+  CheckpointOrigin saved = start.checkpoint->origin;
+  if (saved.data && !saved.data->samplesPerStep)
+    saved.data->samplesPerStep = samplesPerStep(
+        manifest, start.checkpoint->ranks, saved.data->batchesPerStep);
+  return differences(
+      saved, {scalarsOf(start.options, manifest), manifest.traced, data, {}});
+}
+
+} // namespace fsdp::rt

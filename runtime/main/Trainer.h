@@ -1,0 +1,104 @@
+//===- Trainer.h - One rank of a run ----------------------------*- C++ -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RT_MAIN_TRAINER_H
+#define FSDP_RT_MAIN_TRAINER_H
+
+#include "control/Consensus.h"
+#include "data/BatchLoader.h"
+#include "data/Checkpoint.h"
+#include "main/Evaluation.h"
+#include "main/Rank.h"
+#include "main/Reports.h"
+#include "main/RunStart.h"
+#include "main/Training.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// A rank from its initial state to its last step: Training.cpp has what comes
+/// before the first step, TrainingLoop.cpp the steps and what is saved of them.
+class Trainer {
+public:
+  Trainer(World &host, const TrainingRun &run)
+      : host_(host), run_(run), manifest_(run.manifest),
+        program_(manifest_.train()), options_(start_.options) {}
+
+  Status run();
+
+private:
+  Status prepare();
+  Status loop();
+  bool isFirst() const { return host_.rank() == 0; }
+  Status findStart();
+  Result<std::unique_ptr<data::BatchSource>>
+  openData(std::vector<std::string> &notes);
+  Status compareOrigin(const std::string &kindOfData);
+  int64_t numBatches() const;
+  int64_t unitsAfter(int64_t step) const;
+  Status openSaves();
+  Status createRank();
+  void setScalar(const std::string &name, double value);
+  Status loadState();
+  Status startLoader(std::unique_ptr<data::BatchSource> source);
+  bool changesBuffers() const;
+  Status runStep(int64_t step, Status &unread);
+  Status evaluateAfter(int64_t step, bool isLast);
+  Status evaluateOnly();
+  void report(int64_t step, double seconds);
+  /// What any rank found out in a step, as bits.
+  enum : uint32_t {
+    Interrupted = 1, // a signal came
+    OutputGone = 2,  // nobody reads standard output
+    BatchFailed = 4, // the next step has no inputs
+    NotFinite = 8,   // loss or gradient norm
+    NormNotFinite = 16,
+  };
+  Status endOf(int64_t step, uint32_t found, const Status &batch);
+  Status saveAfter(int64_t step, uint32_t found, bool isEnd);
+  Status saveBefore(int64_t step, uint32_t found);
+  Status save(int64_t step, bool isEnd);
+  void removeOldOnes();
+  Status stopOnNonfinite(int64_t step, uint32_t found);
+  std::string nonfiniteText() const;
+  Status finish(Status end);
+
+  World &host_;
+  const TrainingRun &run_;
+  const data::Manifest &manifest_;
+  const data::Program &program_; // the one that trains
+  RunStart start_;
+  const Options &options_; // in force
+  std::optional<Reports> reports_;
+  std::unique_ptr<hal::HostChannel> world_;
+  std::optional<Consensus> ranks_;
+  int64_t savedStep_ = 0;
+  // Where in the data the run begins, and what a batch of each rank takes.
+  int64_t unitsBefore_ = 0, unitsOfBatch_ = 0;
+  std::string unit_;
+  std::optional<data::DataIdentity> data_; // of rank 0
+  std::optional<data::CheckpointWriter> saves_;
+  Status unsaved_;          // why the last save failed
+  bool isEndSaved_ = false; // the state with which the run ends
+  bool mayPrune_ = false;   // a save since old checkpoints were removed
+  bool isUnread_ = false;   // why the run ends
+  int64_t skipped_ = 0;     // steps without an update
+  std::unique_ptr<Rank> rank_;
+  std::unique_ptr<data::BatchLoader> loader_;
+  std::unique_ptr<Evaluation> evaluation_; // null: none is asked for
+  double loss_ = 0, gradNorm_ = 0;         // of the last step
+  std::string nonfinite_;                  // what of them is not finite
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RT_MAIN_TRAINER_H
