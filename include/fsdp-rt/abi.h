@@ -94,10 +94,10 @@ typedef void (*fsdp_rt_kernel_fn)(char *const *operands, char *scratch,
 #include "fsdp-rt/abi.def"
 
 /// Each returns 0, or the code with which the step ends at once.
-#define FSDP_RT_FUNCTION(name, desc)                                           \
+#define FSDP_RT_CALL(name, desc, Category, WORKSPACE)                          \
   int32_t fsdp_rt_##name(fsdp_rt_context *ctx,                                 \
                          const fsdp_rt_##desc##_desc *desc);
-#include "fsdp-rt/abi.def"
+#include "fsdp-rt/calls.def"
 
 /// A program of a compiled object: a training step, an evaluation.
 typedef struct fsdp_rt_program {

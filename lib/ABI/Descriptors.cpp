@@ -30,8 +30,8 @@ static constexpr TableEntry kFields[] = {
 
 static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
     kFunctions[] = {
-#define FSDP_RT_FUNCTION(name, desc) {#name, #desc},
-#include "fsdp-rt/abi.def"
+#define FSDP_RT_CALL(name, desc, Category, WORKSPACE) {#name, #desc},
+#include "fsdp-rt/calls.def"
 };
 
 ArrayRef<FieldInfo> fsdp::getDescriptorFields(StringRef name) {

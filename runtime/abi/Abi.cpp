@@ -8,10 +8,10 @@
 #include "fsdp-rt/abi.h"
 #include "hal/Recording.h"
 
-#define FSDP_RT_FUNCTION(name, desc)                                           \
+#define FSDP_RT_CALL(name, desc, Category, WORKSPACE)                          \
   extern "C" int32_t fsdp_rt_##name(fsdp_rt_context *ctx,                      \
                                     const fsdp_rt_##desc##_desc *descriptor) { \
     using namespace fsdp::rt::hal;                                             \
     return recordCall(ctx, Function::name, descriptor);                        \
   }
-#include "fsdp-rt/abi.def"
+#include "fsdp-rt/calls.def"

@@ -12,14 +12,10 @@
 
 namespace fsdp::rt {
 
+/// The categories of calls.def.
 enum class CallKind : int32_t {
-  Launch,
-  Matmul,
-  Collective,
-  Copy,
-  Check,
-  Wait,
-  HostCopy
+#define FSDP_RT_CATEGORY(Name, spelling, time) Name,
+#include "fsdp-rt/calls.def"
 };
 
 /// One call of a program that ran. Times are nanoseconds of the steady clock.

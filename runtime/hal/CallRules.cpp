@@ -101,7 +101,7 @@ Status checkQueue(const fsdp_rt_start_desc &desc, const Layout &layout) {
 
 } // namespace
 
-Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout) {
+Status checkCall(const fsdp_rt_launch_desc &desc, const Layout &layout) {
   if (!desc.implementations || (!desc.operands && desc.operand_count > 0))
     return Status::internal("expected a kernel and operands, got null");
   if (desc.operand_count < 0 || desc.operand_count > maxOperands)
@@ -134,8 +134,8 @@ Status checkWorkspace(int64_t offset, int64_t bytes,
   return Status::ok();
 }
 
-Status checkCopy(const fsdp_rt_copy_desc &desc, const MemorySizes &memory) {
-  int64_t size = memory.device;
+Status checkCall(const fsdp_rt_copy_desc &desc, const Layout &layout) {
+  int64_t size = layout.memory.device;
   bool isFill = desc.src == -1;
   if (!isIn(desc.dst, desc.bytes, size) ||
       (!isFill && !isIn(desc.src, desc.bytes, size)))
@@ -148,15 +148,16 @@ Status checkCopy(const fsdp_rt_copy_desc &desc, const MemorySizes &memory) {
   return Status::ok();
 }
 
-Status checkFlag(const fsdp_rt_check_desc &desc, const MemorySizes &memory) {
-  if (isIn(desc.flag, 1, memory.device))
+Status checkCall(const fsdp_rt_check_desc &desc, const Layout &layout) {
+  int64_t size = layout.memory.device;
+  if (isIn(desc.flag, 1, size))
     return Status::ok();
   return Status::internal("expected a flag inside the arena of " +
-                          std::to_string(memory.device) +
-                          " bytes, got offset " + std::to_string(desc.flag));
+                          std::to_string(size) + " bytes, got offset " +
+                          std::to_string(desc.flag));
 }
 
-Status checkGuard(const fsdp_rt_guard_desc &desc, const MemorySizes &memory) {
+Status checkCall(const fsdp_rt_guard_desc &desc, const Layout &layout) {
   if (desc.buffer_count < 0 || (!desc.buffers && desc.buffer_count > 0))
     return Status::internal("expected at least 0 buffers, got " +
                             std::to_string(desc.buffer_count));
@@ -171,7 +172,7 @@ Status checkGuard(const fsdp_rt_guard_desc &desc, const MemorySizes &memory) {
       return Status::internal(
           "expected memory of the device or the host, got " +
           std::to_string(buffer.memory));
-    int64_t arenaBytes = memory.of(buffer.memory);
+    int64_t arenaBytes = layout.memory.of(buffer.memory);
     if (buffer.offset < 0 || buffer.offset > arenaBytes || buffer.bytes < 0 ||
         buffer.border < 0 || buffer.bytes > arenaBytes - buffer.offset ||
         buffer.border > arenaBytes - buffer.offset - buffer.bytes)
@@ -254,7 +255,7 @@ Status checkStart(const fsdp_rt_start_desc &desc, const Layout &layout,
   if (Status s = checkQueue(desc, layout))
     return s;
   if (auto guard = static_cast<const fsdp_rt_guard_desc *>(desc.guard))
-    if (Status s = checkGuard(*guard, layout.memory))
+    if (Status s = checkCall(*guard, layout))
       return s.withContext("guard");
   return isHostCopy(desc.kind) ? checkCopies(desc, layout.memory)
                                : checkParts(desc, layout, rank);

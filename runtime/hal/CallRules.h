@@ -30,14 +30,23 @@ constexpr int64_t maxOperands = 4096;
 /// Of a workspace: kernels and libraries take it for granted.
 constexpr int64_t workspaceAlignment = 256;
 
-Status checkLaunch(const fsdp_rt_launch_desc &desc, const Layout &layout);
 /// Of `bytes` bytes; 0: the call has none.
 Status checkWorkspace(int64_t offset, int64_t bytes, const MemorySizes &memory);
-Status checkCopy(const fsdp_rt_copy_desc &desc, const MemorySizes &memory);
-Status checkFlag(const fsdp_rt_check_desc &desc, const MemorySizes &memory);
 
+/// Of calls but starts and waits: checkStart(), and what a recording knows of
+/// events.
+Status checkCall(const fsdp_rt_launch_desc &desc, const Layout &layout);
+Status checkCall(const fsdp_rt_copy_desc &desc, const Layout &layout);
+Status checkCall(const fsdp_rt_check_desc &desc, const Layout &layout);
 /// Whether a guard's buffers are in their memories, and its actions are known.
-Status checkGuard(const fsdp_rt_guard_desc &desc, const MemorySizes &memory);
+Status checkCall(const fsdp_rt_guard_desc &desc, const Layout &layout);
+/// These depend on the library that computes them (ComputeRules.h).
+inline Status checkCall(const fsdp_rt_matmul_desc &, const Layout &) {
+  return Status::ok();
+}
+inline Status checkCall(const fsdp_rt_attention_desc &, const Layout &) {
+  return Status::ok();
+}
 
 /// Of rank `rank` of a group of `ranks`: element type, divisor, and operands
 /// that lie in the device's memory, apart or in place.

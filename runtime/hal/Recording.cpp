@@ -34,7 +34,11 @@ private:
     bool isAwaited = false;
   };
 
-  Status check(Call &call);
+  Status checkFields(const Call &call);
+  template <typename Desc>
+  Status check(const Desc &desc) {
+    return checkCall(desc, layout_);
+  }
   Status check(const fsdp_rt_start_desc &desc);
   Status check(const fsdp_rt_wait_desc &desc);
   Status checkAllAwaited() const;
@@ -50,46 +54,24 @@ private:
   Status failure_;
 };
 
-namespace {
+template <typename Desc>
+static Status checkWorkspaceOf(const Desc &desc, const Layout &layout) {
+  return checkWorkspace(desc.workspace, desc.workspace_bytes, layout.memory);
+}
 
-const char *findName(const Call &call) {
+/// The workspace of a call that has one.
+static Status checkWorkspaceOf(const Call &call, const Layout &layout) {
   switch (call.function) {
-  case Function::launch:
-    return call.as<fsdp_rt_launch_desc>().name;
-  case Function::matmul:
-    return call.as<fsdp_rt_matmul_desc>().name;
-  case Function::attention:
-  case Function::attention_backward:
-    return call.as<fsdp_rt_attention_desc>().name;
-  case Function::start:
-    return call.as<fsdp_rt_start_desc>().name;
-  case Function::wait:
-    return call.as<fsdp_rt_wait_desc>().name;
-  case Function::copy:
-    return call.as<fsdp_rt_copy_desc>().name;
-  case Function::check:
-    return call.as<fsdp_rt_check_desc>().message;
-  case Function::guard:
-    return call.as<fsdp_rt_guard_desc>().name;
-  }
-  return nullptr;
-}
-
-const char *findVerb(Function function) {
-  switch (function) {
-#define FSDP_RT_FUNCTION(name, desc)                                           \
+#define FSDP_RT_WORKSPACE_0(desc) Status::ok()
+#define FSDP_RT_WORKSPACE_1(desc)                                              \
+  checkWorkspaceOf(call.as<fsdp_rt_##desc##_desc>(), layout)
+#define FSDP_RT_CALL(name, desc, Category, WORKSPACE)                          \
   case Function::name:                                                         \
-    return #name;
-#include "fsdp-rt/abi.def"
+    return FSDP_RT_WORKSPACE_##WORKSPACE(desc);
+#include "fsdp-rt/calls.def"
   }
-  return "call";
+  return Status::ok();
 }
-
-std::string callName(const char *kind, const char *name) {
-  return std::string(kind) + " '" + (name ? name : "") + "'";
-}
-
-} // namespace
 
 Status ProgramRecorder::check(const fsdp_rt_start_desc &desc) {
   if (Status s = checkStart(desc, layout_, rank_))
@@ -150,57 +132,11 @@ int64_t ProgramRecorder::count(const fsdp_rt_start_desc &desc) {
   return moved;
 }
 
-Status ProgramRecorder::check(Call &call) {
-  switch (call.function) {
-  case Function::launch: {
-    auto &desc = call.as<fsdp_rt_launch_desc>();
-    Status s = checkLaunch(desc, layout_);
-    if (s.isOk())
-      s = checkWorkspace(desc.workspace, desc.workspace_bytes, layout_.memory);
-    return s.withContext(callName("launch", desc.name));
-  }
-  case Function::start: {
-    auto &desc = call.as<fsdp_rt_start_desc>();
-    if (Status s = check(desc))
-      return s.withContext(callName("start", desc.name));
-    call.bytes = count(desc);
-    return Status::ok();
-  }
-  case Function::wait: {
-    auto &desc = call.as<fsdp_rt_wait_desc>();
-    return check(desc).withContext(callName("wait", desc.name));
-  }
-  case Function::copy: {
-    auto &desc = call.as<fsdp_rt_copy_desc>();
-    return checkCopy(desc, layout_.memory)
-        .withContext(callName("copy", desc.name));
-  }
-  case Function::check:
-    return checkFlag(call.as<fsdp_rt_check_desc>(), layout_.memory)
-        .withContext("check");
-  case Function::guard: {
-    auto &desc = call.as<fsdp_rt_guard_desc>();
-    return checkGuard(desc, layout_.memory)
-        .withContext(callName("guard", desc.name));
-  }
-  // The device checks the rest when it loads: it depends on its libraries.
-  case Function::matmul: {
-    auto &desc = call.as<fsdp_rt_matmul_desc>();
-    return checkWorkspace(desc.workspace, desc.workspace_bytes, layout_.memory)
-        .withContext(callName("matmul", desc.name));
-  }
-  case Function::attention:
-  case Function::attention_backward: {
-    auto &desc = call.as<fsdp_rt_attention_desc>();
-    return checkWorkspace(desc.workspace, desc.workspace_bytes, layout_.memory)
-        .withContext(callName(call.function == Function::attention
-                                  ? "attention"
-                                  : "attention_backward",
-                              desc.name));
-  }
-  }
-  return Status::internal("expected a function of the ABI, got " +
-                          std::to_string(static_cast<int>(call.function)));
+Status ProgramRecorder::checkFields(const Call &call) {
+  Status s = visitCall(call, [&](auto &desc) { return check(desc); });
+  if (s.isOk())
+    s = checkWorkspaceOf(call, layout_);
+  return s ? s.withContext(nameOf(call)) : s;
 }
 
 int32_t ProgramRecorder::add(Function function, const void *desc) {
@@ -209,7 +145,9 @@ int32_t ProgramRecorder::add(Function function, const void *desc) {
   // Nothing may leave through the program's code, which cannot unwind.
   try {
     Call call = {function, desc};
-    failure_ = check(call);
+    failure_ = checkFields(call);
+    if (failure_.isOk() && function == Function::start)
+      call.bytes = count(call.as<fsdp_rt_start_desc>());
     if (failure_.isOk())
       recording_.calls_.push_back(call);
   } catch (const std::bad_alloc &) {
@@ -290,11 +228,6 @@ void Recording::findUnits(const std::vector<std::string> &units) {
     if (!begins.empty() && begins != current)
       current = unitFrom_[i] = unitOf_[i] = begins;
   }
-}
-
-std::string nameOf(const Call &call) {
-  const char *name = findName(call);
-  return std::string(findVerb(call.function)) + " '" + (name ? name : "") + "'";
 }
 
 std::string Recording::describeCall(size_t index) const {

@@ -16,6 +16,7 @@
 
 #include "core/Status.h"
 #include "fsdp-rt/abi.h"
+#include "hal/Call.h"
 #include "hal/Layout.h"
 #include "hal/Traffic.h"
 
@@ -28,31 +29,12 @@ struct fsdp_rt_context {};
 
 namespace fsdp::rt::hal {
 
-/// The functions of abi.def.
-enum class Function : int32_t {
-#define FSDP_RT_FUNCTION(name, desc) name,
-#include "fsdp-rt/abi.def"
-};
-
-struct Call {
-  Function function;
-  /// The descriptor that the function takes, constant data of the program.
-  const void *desc;
-  /// Of a start: what it moves (TransferCounter).
-  int64_t bytes = 0;
-
-  template <typename Desc>
-  const Desc &as() const {
-    return *static_cast<const Desc *>(desc);
-  }
-};
-
 class Recording {
 public:
   /// Calls the program and keeps what it calls. `layout` is one that
   /// checkLayout() accepts. Refuses calls that break CallRules.h, starts and
-  /// waits whose events are not those of
-  /// abi.def's contract, and programs that fail of themselves. `rank` is the
+  /// waits whose events are not those of abi.def's contract, and programs that
+  /// fail of themselves. `rank` is the
   /// world rank that will run it. `units` says of each transfer which unit of
   /// the model it serves, by event, or of a transfer of queue 0 by its place
   /// among all transfers; empty where of none.
@@ -84,9 +66,6 @@ private:
   std::vector<std::string> unitFrom_, unitOf_; // by call
   Traffic traffic_;
 };
-
-/// "launch 'name'" of a call.
-std::string nameOf(const Call &call);
 
 /// The start of a collective of more than one rank that `call` is; null: it is
 /// none, or has no parts.

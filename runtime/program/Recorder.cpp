@@ -15,20 +15,10 @@ namespace fsdp::rt {
 
 const char *callKindName(CallKind kind) {
   switch (kind) {
-  case CallKind::Launch:
-    return "launch";
-  case CallKind::Matmul:
-    return "matmul";
-  case CallKind::Collective:
-    return "collective";
-  case CallKind::Copy:
-    return "copy";
-  case CallKind::Check:
-    return "check";
-  case CallKind::Wait:
-    return "wait";
-  case CallKind::HostCopy:
-    return "host_copy";
+#define FSDP_RT_CATEGORY(Name, spelling, time)                                 \
+  case CallKind::Name:                                                         \
+    return spelling;
+#include "fsdp-rt/calls.def"
   }
   return "unknown";
 }

@@ -20,7 +20,7 @@
 
 namespace fsdp::rt {
 
-/// "launch", "matmul", "collective", "copy", "check", "wait", "host_copy".
+/// Its spelling in calls.def.
 const char *callKindName(CallKind kind);
 
 /// Totals of all calls of one call site.

@@ -463,9 +463,9 @@ TEST(Executor, RefusesCopiesAndChecksOutsideOfItsMemory) {
   copy("apart", 8, 0, 16);
   for (int64_t flag : {int64_t(-1), arenaBytes}) {
     fsdp_rt_check_desc desc = {"x", flag};
-    expectRefused("check: expected a flag inside", [&](fsdp_rt_context *ctx) {
-      return fsdp_rt_check(ctx, &desc);
-    });
+    expectRefused(
+        "check 'x': expected a flag inside",
+        [&](fsdp_rt_context *ctx) { return fsdp_rt_check(ctx, &desc); });
   }
   // Onto itself is fine, and so is nothing.
   Status status = onContexts(1, 1, [&](TestRank &context) {

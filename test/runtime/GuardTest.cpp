@@ -24,8 +24,8 @@ using fsdp::test::compute;
 using fsdp::test::runStep;
 using fsdp::test::TestRank;
 using fsdp::test::TestRankOptions;
-using hal::checkGuard;
-using hal::MemorySizes;
+using hal::checkCall;
+using hal::Layout;
 
 constexpr int64_t arenaBytes = 1 << 14, border = 256, count = 64;
 constexpr int64_t bytes = count * 4;
@@ -182,12 +182,13 @@ TEST(Guard, KeepsWhatTheNextStepNeeds) {
 TEST(Guard, LooksIntoTheMemoryOfTheHost) {
   std::vector<char> arena(arenaBytes, 3), host(1024, 3);
   RankMemory memory = {arena.data(), host.data()};
-  MemorySizes sizes = {arenaBytes, 1024};
+  Layout layout;
+  layout.memory = {arenaBytes, 1024};
   Guard fill("begin"), begin("offload"), end("reload");
   fill.add(FSDP_RT_GUARD_FILL, "all", 0, 1024, 0, FSDP_RT_HOST);
   begin.add(FSDP_RT_GUARD_BEGIN, "one", 256, 256, 256, FSDP_RT_HOST);
   end.add(FSDP_RT_GUARD_END, "one", 256, 256, 256, FSDP_RT_HOST);
-  ASSERT_TRUE(checkGuard(begin.get(), sizes).isOk());
+  ASSERT_TRUE(checkCall(begin.get(), layout).isOk());
   ASSERT_TRUE(runGuard(fill.get(), memory).isOk());
   EXPECT_EQ(arena[256], 3);
   ASSERT_TRUE(runGuard(begin.get(), memory).isOk());
@@ -201,14 +202,15 @@ TEST(Guard, LooksIntoTheMemoryOfTheHost) {
                 "0x03 at 512");
   Guard outside("op"), nowhere("op");
   outside.add(FSDP_RT_GUARD_FILL, "all", 0, 1025, 0, FSDP_RT_HOST);
-  EXPECT_EQ(checkGuard(outside.get(), sizes).code(), Code::Internal);
+  EXPECT_EQ(checkCall(outside.get(), layout).code(), Code::Internal);
   nowhere.add(FSDP_RT_GUARD_FILL, "all", 0, 1, 0, 2);
-  EXPECT_EQ(checkGuard(nowhere.get(), sizes).message(),
+  EXPECT_EQ(checkCall(nowhere.get(), layout).message(),
             "expected memory of the device or the host, got 2");
 }
 
 TEST(Guard, RefusesWhatIsOutsideOfTheArena) {
-  MemorySizes sizes = {arenaBytes};
+  Layout layout;
+  layout.memory = {arenaBytes};
   for (auto [offset, size, behind] : {std::array<int64_t, 3>{-1, 1, 0},
                                       {arenaBytes, 1, 0},
                                       {0, arenaBytes, 1},
@@ -217,16 +219,16 @@ TEST(Guard, RefusesWhatIsOutsideOfTheArena) {
                                       {arenaBytes + 1, 0, 0}}) {
     Guard guard("op");
     guard.add(FSDP_RT_GUARD_FILL, "buffer", offset, size, behind);
-    Status status = checkGuard(guard.get(), sizes);
+    Status status = checkCall(guard.get(), layout);
     EXPECT_EQ(status.code(), Code::Internal) << offset;
   }
   Guard guard("op");
   guard.add(4, "buffer", 0);
-  EXPECT_EQ(checkGuard(guard.get(), sizes).message(),
+  EXPECT_EQ(checkCall(guard.get(), layout).message(),
             "expected an action from 0 to 3, got 4");
   Guard whole("op");
   whole.add(FSDP_RT_GUARD_FILL, "buffer", 0, arenaBytes, 0);
-  EXPECT_TRUE(checkGuard(whole.get(), sizes).isOk());
+  EXPECT_TRUE(checkCall(whole.get(), layout).isOk());
 }
 
 //===----------------------------------------------------------------------===//

@@ -52,7 +52,7 @@ SCALARS = r"fsdp-rt/scalars\.h"
 ABI = r"fsdp/ABI/"
 # Codes of the runtime, and the table of its calls and descriptors.
 CODES = r"fsdp-rt/abi\.h"
-ABI_TABLE = r"fsdp-rt/abi\.(h|def)"
+ABI_TABLE = r"fsdp-rt/(abi\.(h|def)|calls\.def)"
 # What a tile function is, to those who write and who call it.
 DEPENDENT = r"fsdp-rt/dependent-launch\.h"
 TILES = r"fsdp-rt/cpu-attention\.h"

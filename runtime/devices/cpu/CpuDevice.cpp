@@ -9,6 +9,7 @@
 
 #include "core/Clock.h"
 #include "core/Host.h"
+#include "hal/CallWork.h"
 
 namespace fsdp::rt {
 
@@ -114,7 +115,7 @@ Status CpuDevice::play(const CpuCall &call, const hal::RunRequest &request) {
   if (call.call.function == hal::Function::start)
     return start(call.call, request);
   if (call.call.function == hal::Function::wait) {
-    wait(call.call.as<fsdp_rt_wait_desc>(), request);
+    wait(call.call, request);
     return Status::ok();
   }
   return rank_->run(call, request, times_);
@@ -151,21 +152,17 @@ Status CpuDevice::start(const hal::Call &call, const hal::RunRequest &request) {
   return Status::ok();
 }
 
-void CpuDevice::wait(const fsdp_rt_wait_desc &desc,
-                     const hal::RunRequest &request) {
+void CpuDevice::wait(const hal::Call &call, const hal::RunRequest &request) {
   int64_t begin = nowNanoseconds();
   bool isFirst = false;
-  const TransferRecord &done = queues_->wait(desc.event, isFirst);
+  const TransferRecord &done =
+      queues_->wait(call.as<fsdp_rt_wait_desc>().event, isFirst);
   int64_t end = nowNanoseconds();
-  times_.waiting += end - begin;
   if (isFirst)
     times_.transfers += done.end - done.begin;
-  if (!request.log)
-    return;
-  if (isFirst)
+  if (isFirst && request.log)
     request.log->record(done.toCall());
-  request.log->record(
-      {&desc, desc.name, CallKind::Wait, 0, begin, end, end - begin, 0, 0});
+  report(call, begin, end, times_, request.log);
 }
 
 //===----------------------------------------------------------------------===//

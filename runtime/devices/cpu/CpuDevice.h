@@ -52,7 +52,7 @@ private:
   Status play(const CpuCall &call, const hal::RunRequest &request);
   Status start(const hal::Call &call, const hal::RunRequest &request);
   Status startInOrder(const hal::Call &call, const hal::RunRequest &request);
-  void wait(const fsdp_rt_wait_desc &desc, const hal::RunRequest &request);
+  void wait(const hal::Call &call, const hal::RunRequest &request);
   void addTransfer(const TransferRecord &done);
 
   World &world_;

@@ -13,7 +13,7 @@
 #include "devices/cpu/Attention.h"
 #include "devices/cpu/Guard.h"
 #include "devices/cpu/Matmul.h"
-#include "hal/ComputeRules.h"
+#include "hal/CallWork.h"
 
 #include <string>
 
@@ -22,18 +22,6 @@ namespace fsdp::rt {
 namespace {
 
 using hal::Function;
-
-std::string callName(const char *kind, const char *name) {
-  return std::string(kind) + " '" + (name ? name : "") + "'";
-}
-
-const char *attentionName(bool backward) {
-  return backward ? "attention_backward" : "attention";
-}
-
-bool isBackward(const CpuCall &call) {
-  return call.call.function == Function::attention_backward;
-}
 
 Status checkOptions(const CpuOptions &options) {
   constexpr int64_t maxThreads = 4096, maxBytes = int64_t(1) << 46;
@@ -65,11 +53,6 @@ Status checkFits(const hal::MemorySizes &memory, int localSize) {
       (memory.host > 0
            ? " and " + std::to_string(memory.host) + " for what it offloads"
            : ""));
-}
-
-void record(const hal::RunRequest &request, CallRecord call) {
-  if (request.log)
-    request.log->record(call);
 }
 
 } // namespace
@@ -171,8 +154,13 @@ static const void *findCode(const void *implementations, int target) {
              : nullptr;
 }
 
-Status CpuRank::resolveKernel(CpuCall &call) const {
-  auto &desc = call.call.as<fsdp_rt_launch_desc>();
+template <typename Desc>
+Status CpuRank::resolve(CpuCall &, const Desc &) const {
+  return Status::ok();
+}
+
+template <>
+Status CpuRank::resolve(CpuCall &call, const fsdp_rt_launch_desc &desc) const {
   call.code = findCode(desc.implementations, target_);
   auto code = static_cast<const fsdp_rt_cpu_kernel_desc *>(call.code);
   if (!code || !code->function)
@@ -186,42 +174,21 @@ Status CpuRank::resolveKernel(CpuCall &call) const {
   return Status::ok();
 }
 
-Status CpuRank::resolveAttention(CpuCall &call) const {
-  auto &desc = call.call.as<fsdp_rt_attention_desc>();
+template <>
+Status CpuRank::resolve(CpuCall &, const fsdp_rt_matmul_desc &desc) const {
+  return checkMatmul(desc, arena_.size(), *blas_);
+}
+
+template <>
+Status CpuRank::resolve(CpuCall &call,
+                        const fsdp_rt_attention_desc &desc) const {
   call.code = findCode(desc.implementations, target_);
   auto code = static_cast<const fsdp_rt_cpu_attention_desc *>(call.code);
   if (!code)
     return Status::internal("expected attention with code for processors, got "
                             "null");
-  return checkAttention(desc, *code, isBackward(call), arena_.size(),
-                        scratchBytes_, *blas_);
-}
-
-Status CpuRank::resolve(CpuCall &call) const {
-  switch (call.call.function) {
-  case Function::launch: {
-    auto &desc = call.call.as<fsdp_rt_launch_desc>();
-    return resolveKernel(call).withContext(callName("launch", desc.name));
-  }
-  case Function::matmul: {
-    auto &desc = call.call.as<fsdp_rt_matmul_desc>();
-    return checkMatmul(desc, arena_.size(), *blas_)
-        .withContext(callName("matmul", desc.name));
-  }
-  case Function::attention:
-  case Function::attention_backward: {
-    auto &desc = call.call.as<fsdp_rt_attention_desc>();
-    return resolveAttention(call).withContext(
-        callName(attentionName(isBackward(call)), desc.name));
-  }
-  case Function::start:
-  case Function::wait:
-  case Function::copy:
-  case Function::check:
-  case Function::guard:
-    break;
-  }
-  return Status::ok();
+  return checkAttention(desc, *code, hal::isBackwardAttention(call.call),
+                        arena_.size(), scratchBytes_, *blas_);
 }
 
 Result<std::unique_ptr<CpuExecutable>> CpuRank::load(hal::Recording recording) {
@@ -237,8 +204,10 @@ Result<std::unique_ptr<CpuExecutable>> CpuRank::load(hal::Recording recording) {
   for (const hal::Call &call : calls) {
     CpuCall &mine = made->calls_.emplace_back();
     mine.call = call;
-    if (Status s = resolve(mine))
-      return s;
+    Status resolved =
+        visitCall(call, [&](auto &desc) { return resolve(mine, desc); });
+    if (resolved)
+      return resolved.withContext(nameOf(call));
     if (call.function != Function::launch)
       continue;
     auto &desc = call.as<fsdp_rt_launch_desc>();
@@ -250,106 +219,94 @@ Result<std::unique_ptr<CpuExecutable>> CpuRank::load(hal::Recording recording) {
   return made;
 }
 
-Status CpuRank::run(const CpuCall &call, const hal::RunRequest &request,
-                    hal::RunTimes &times) {
-  switch (call.call.function) {
-  case Function::launch:
-    return launch(call, request, times);
-  case Function::matmul:
-    return matmul(call.call.as<fsdp_rt_matmul_desc>(), request, times);
-  case Function::attention:
-  case Function::attention_backward:
-    return attention(call, request, times);
-  case Function::copy:
-    return copy(call.call.as<fsdp_rt_copy_desc>(), request);
-  case Function::check:
-    return check(call.call.as<fsdp_rt_check_desc>(), request);
-  case Function::guard:
-    return runGuard(call.call.as<fsdp_rt_guard_desc>(), memory());
-  case Function::start:
-  case Function::wait:
-    break;
-  }
-  return Status::internal("expected a call that computes, got a transfer's");
-}
-
-Status CpuRank::launch(const CpuCall &call, const hal::RunRequest &request,
-                       hal::RunTimes &times) {
-  auto &desc = call.call.as<fsdp_rt_launch_desc>();
+template <>
+Status CpuRank::compute(const CpuCall &call, const fsdp_rt_launch_desc &,
+                        const hal::RunRequest &) {
   auto &code = *static_cast<const fsdp_rt_cpu_kernel_desc *>(call.code);
   auto kernel =
       reinterpret_cast<fsdp_rt_kernel_fn>(const_cast<void *>(code.function));
-  int64_t begin = nowNanoseconds();
   auto part = [&](int thread, int64_t from, int64_t to) {
     kernel(call.operands, scratch_.data() + thread * scratchStride_, from, to);
   };
   pool_.parallelFor(code.grid, code.grain, part);
-  int64_t end = nowNanoseconds();
-  times.kernels += end - begin;
-  record(request, {&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
-                   desc.traffic_bytes, 0});
   return Status::ok();
 }
 
-Status CpuRank::matmul(const fsdp_rt_matmul_desc &desc,
-                       const hal::RunRequest &request, hal::RunTimes &times) {
-  int64_t begin = nowNanoseconds();
+template <>
+Status CpuRank::compute(const CpuCall &call, const fsdp_rt_matmul_desc &desc,
+                        const hal::RunRequest &) {
   MatmulWorkspace workspace;
   workspace.base = scratch_.data() + scratchStride_ - workspaceBytes_;
   workspace.stride = scratchStride_;
   workspace.bytes = workspaceBytes_;
-  if (Status s = runMatmul(desc, arena_.data(), *blas_, pool_, workspace))
-    return s.withContext(callName("matmul", desc.name));
-  int64_t end = nowNanoseconds();
-  times.matmul += end - begin;
-  record(request, {&desc, desc.name, CallKind::Matmul, 0, begin, end, 0,
-                   hal::matmulBytes(desc), hal::matmulFlops(desc)});
-  return Status::ok();
+  Status s = runMatmul(desc, arena_.data(), *blas_, pool_, workspace);
+  return s ? s.withContext(nameOf(call.call)) : s;
 }
 
-Status CpuRank::attention(const CpuCall &call, const hal::RunRequest &request,
-                          hal::RunTimes &times) {
-  auto &desc = call.call.as<fsdp_rt_attention_desc>();
+template <>
+Status CpuRank::compute(const CpuCall &call, const fsdp_rt_attention_desc &desc,
+                        const hal::RunRequest &) {
   auto &code = *static_cast<const fsdp_rt_cpu_attention_desc *>(call.code);
-  bool backward = isBackward(call);
-  int64_t begin = nowNanoseconds();
   AttentionMemory memory;
   memory.base = scratch_.data();
   memory.stride = scratchStride_;
-  if (Status s = runAttention(desc, code, backward, arena_.data(), *blas_,
-                              pool_, memory))
-    return s.withContext(callName(attentionName(backward), desc.name));
-  int64_t end = nowNanoseconds();
-  times.kernels += end - begin;
-  record(request, {&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
-                   hal::attentionBytes(desc, backward),
-                   hal::attentionFlops(desc, backward)});
-  return Status::ok();
+  Status s = runAttention(desc, code, hal::isBackwardAttention(call.call),
+                          arena_.data(), *blas_, pool_, memory);
+  return s ? s.withContext(nameOf(call.call)) : s;
 }
 
-Status CpuRank::copy(const fsdp_rt_copy_desc &desc,
-                     const hal::RunRequest &request) {
-  int64_t begin = nowNanoseconds();
+template <>
+Status CpuRank::compute(const CpuCall &, const fsdp_rt_copy_desc &desc,
+                        const hal::RunRequest &) {
   char *dst = arena_.data() + desc.dst;
   if (desc.src == -1)
     fillZero(&pool_, dst, desc.bytes);
   else
     copyBytes(&pool_, dst, arena_.data() + desc.src, desc.bytes);
-  if (request.log)
-    record(request,
-           {&desc, desc.name, CallKind::Copy, 0, begin, nowNanoseconds(), 0,
-            desc.bytes * (desc.src == -1 ? 1 : 2), 0});
   return Status::ok();
 }
 
-Status CpuRank::check(const fsdp_rt_check_desc &desc,
-                      const hal::RunRequest &request) {
+template <>
+Status CpuRank::compute(const CpuCall &, const fsdp_rt_check_desc &desc,
+                        const hal::RunRequest &request) {
   if (arena_.data()[desc.flag] == 1)
     return Status::ok();
   const std::string &note = request.checkNote;
   return Status::failed(
       std::string(desc.message ? desc.message : "a check of the step failed") +
       (note.empty() ? "" : "; " + note));
+}
+
+template <>
+Status CpuRank::compute(const CpuCall &, const fsdp_rt_guard_desc &desc,
+                        const hal::RunRequest &) {
+  return runGuard(desc, memory());
+}
+
+static Status refuseTransfer() {
+  return Status::internal("expected a call that computes, got a transfer's");
+}
+
+template <>
+Status CpuRank::compute(const CpuCall &, const fsdp_rt_start_desc &,
+                        const hal::RunRequest &) {
+  return refuseTransfer();
+}
+
+template <>
+Status CpuRank::compute(const CpuCall &, const fsdp_rt_wait_desc &,
+                        const hal::RunRequest &) {
+  return refuseTransfer();
+}
+
+Status CpuRank::run(const CpuCall &call, const hal::RunRequest &request,
+                    hal::RunTimes &times) {
+  int64_t begin = nowNanoseconds();
+  if (Status s = visitCall(
+          call.call, [&](auto &desc) { return compute(call, desc, request); }))
+    return s;
+  report(call.call, begin, nowNanoseconds(), times, request.log);
+  return Status::ok();
 }
 
 } // namespace fsdp::rt

@@ -105,18 +105,14 @@ private:
           int64_t scratchBytes, const CpuOptions &options);
 
   /// Finds the code of a call, and refuses what it or the BLAS library cannot
-  /// do.
-  Status resolve(CpuCall &call) const;
-  Status resolveKernel(CpuCall &call) const;
-  Status resolveAttention(CpuCall &call) const;
-  Status launch(const CpuCall &call, const hal::RunRequest &request,
-                hal::RunTimes &times);
-  Status matmul(const fsdp_rt_matmul_desc &desc, const hal::RunRequest &request,
-                hal::RunTimes &times);
-  Status attention(const CpuCall &call, const hal::RunRequest &request,
-                   hal::RunTimes &times);
-  Status copy(const fsdp_rt_copy_desc &desc, const hal::RunRequest &request);
-  Status check(const fsdp_rt_check_desc &desc, const hal::RunRequest &request);
+  /// do. CpuRank.cpp defines it for descriptors that need that, and compute()
+  /// for each of calls.def.
+  template <typename Desc>
+  Status resolve(CpuCall &call, const Desc &desc) const;
+  /// Runs the call; allocates only to fail.
+  template <typename Desc>
+  Status compute(const CpuCall &call, const Desc &desc,
+                 const hal::RunRequest &request);
 
   Arena arena_;
   Arena host_;

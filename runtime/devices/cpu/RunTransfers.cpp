@@ -10,6 +10,7 @@
 #include "core/Dtype.h"
 #include "core/Reduce.h"
 #include "devices/cpu/Guard.h"
+#include "hal/CallWork.h"
 #include "hal/Transfers.h"
 
 #include <string>
@@ -87,10 +88,11 @@ Status openChannelFor(const fsdp_rt_start_desc &desc, World &world,
 }
 
 CallRecord TransferRecord::toCall() const {
-  CallKind kind =
-      isHostCopy(desc->kind) ? CallKind::HostCopy : CallKind::Collective;
-  return {desc,    desc->name, kind, 0,           begin,      end,
-          waiting, bytes,      0,    desc->queue, desc->kind, given};
+  CallRecord record =
+      hal::recordOf({hal::Function::start, desc, bytes}, begin, end);
+  record.waiting = waiting;
+  record.given = given;
+  return record;
 }
 
 } // namespace fsdp::rt

@@ -9,6 +9,7 @@
 
 #include "core/Clock.h"
 #include "core/Dtype.h"
+#include "hal/CallWork.h"
 #include "hal/Transfers.h"
 
 #include <unistd.h>
@@ -237,9 +238,9 @@ std::vector<LateDevice::Lane *> LateDevice::readyLanes() {
 }
 
 /// Whether queue 0 goes on behind a wait.
-bool LateDevice::passWait(const fsdp_rt_wait_desc &desc,
+bool LateDevice::passWait(const hal::Call &call,
                           const hal::RunRequest &request) {
-  Event &event = events_[desc.event];
+  Event &event = events_[call.as<fsdp_rt_wait_desc>().event];
   if (!event.isComplete)
     return false;
   int64_t now = nowNanoseconds();
@@ -249,9 +250,7 @@ bool LateDevice::passWait(const fsdp_rt_wait_desc &desc,
       request.log->record(event.record.toCall());
   }
   event.isAwaited = true;
-  if (request.log)
-    request.log->record(
-        {&desc, desc.name, CallKind::Wait, 0, now, now, 0, 0, 0});
+  report(call, now, now, times_, request.log);
   return true;
 }
 
@@ -295,7 +294,7 @@ Status LateDevice::playQueues(const CpuExecutable &executable,
         ++next;
         continue;
       }
-      if (passWait(call.call.as<fsdp_rt_wait_desc>(), request)) {
+      if (passWait(call.call, request)) {
         ++next;
         continue;
       }

@@ -83,7 +83,7 @@ private:
                      const hal::RunRequest &request);
   Status playQueues(const CpuExecutable &executable,
                     const hal::RunRequest &request);
-  bool passWait(const fsdp_rt_wait_desc &desc, const hal::RunRequest &request);
+  bool passWait(const hal::Call &call, const hal::RunRequest &request);
   std::vector<Lane *> readyLanes();
   void addTransfer(const TransferRecord &done, const hal::RunRequest &request);
   bool below(double probability) {

@@ -140,21 +140,21 @@ CudaAttentions::view(const hal::Recording &recording) const {
   std::map<std::string, size_t> places;
   for (size_t i = 0; i < recording.calls().size(); ++i) {
     const hal::Call &recorded = recording.calls()[i];
-    bool isBackward = recorded.function == hal::Function::attention_backward;
-    if (!isBackward && recorded.function != hal::Function::attention)
+    if (!isAttention(recorded))
       continue;
     Call call;
     call.index = i;
     call.desc = &recorded.as<fsdp_rt_attention_desc>();
-    call.isBackward = isBackward;
+    call.isBackward = isBackwardAttention(recorded);
     std::string name = rt::kindOf(*call.desc);
     auto [place, isNew] = places.try_emplace(name, program.kinds.size());
     if (isNew)
       program.kinds.emplace_back().name = name;
     call.kind = place->second;
     ++program.kinds[call.kind].calls;
-    Result<CudnnAttention> viewed = viewForCudnn(
-        *call.desc, isBackward, {api_->getVersion(), context_.capability()});
+    Result<CudnnAttention> viewed =
+        viewForCudnn(*call.desc, call.isBackward,
+                     {api_->getVersion(), context_.capability()});
     if (viewed.isOk()) {
       call.key = viewed->key();
       call.view.emplace(std::move(*viewed));
@@ -424,12 +424,8 @@ CudaAttentions::bind(const Call &call) const {
 Result<ChosenAttentions> CudaAttentions::choose(const hal::Recording &recording,
                                                 const OwnAttention &own) {
   ChosenAttentions chosen;
-  bool hasAny =
-      std::any_of(recording.calls().begin(), recording.calls().end(),
-                  [](const hal::Call &call) {
-                    return call.function == hal::Function::attention ||
-                           call.function == hal::Function::attention_backward;
-                  });
+  bool hasAny = std::any_of(recording.calls().begin(), recording.calls().end(),
+                            hal::isAttention);
   hasAny_ |= hasAny;
   if (by_ == AttentionBy::Own || !hasAny)
     return chosen;

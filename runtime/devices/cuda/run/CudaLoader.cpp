@@ -33,44 +33,6 @@ cu::Pointer CudaLoader::at(int64_t offset) const {
   return rank_.device().base() + static_cast<cu::Pointer>(offset);
 }
 
-Status CudaLoader::load() {
-  const std::vector<hal::Call> &calls = made_.recording().calls();
-  if (Status s = makeReports())
-    return s;
-  Result<std::shared_ptr<PinnedMemory>> marks =
-      rank_.lendPinned(made_.progress_.choose(made_.recording()));
-  if (!marks.isOk())
-    return marks.status();
-  made_.progress_.use(std::move(*marks));
-  if (StagedTransfers *staged = rank_.staged()) {
-    if (Status s = staged->prepare(made_.recording()))
-      return s;
-  } else if (Status s = rank_.transfers().prepare(made_.recording())) {
-    return s;
-  }
-  if (Status s = chooseAttentions())
-    return s;
-  made_.calls_.reserve(calls.size());
-  for (size_t i = 0; i < calls.size(); ++i) {
-    CudaCall mine;
-    mine.call = calls[i];
-    mine.begin = made_.works_.size();
-    if (Status s = addCall(i))
-      return s.withContext(made_.recording().describeCall(i));
-    // Behind no work a mark would tell nothing, but where a queue waits.
-    if (made_.works_.size() == mine.begin &&
-        calls[i].function != Function::wait)
-      made_.progress_.drop(i);
-    if (Status s = addMark(i))
-      return s;
-    mine.end = made_.works_.size();
-    made_.calls_.push_back(mine);
-  }
-  if (rank_.usesDependentLaunch())
-    chainLaunches();
-  return rank_.products().choose(products_);
-}
-
 /// A launch may begin before the one before it has ended where its stream was
 /// given nothing between them (no copy, product or exchange, no event and no
 /// wait for one) and the code of both waits: so what the first waits for is
@@ -109,32 +71,6 @@ Status CudaLoader::addMark(size_t index) {
   // The address of pinned memory is the same on the host and on the device.
   return addKernel({&ownKernels(), markKernel, 1, 1, 0},
                    parametersOf({reinterpret_cast<cu::Pointer>(mark)}));
-}
-
-Status CudaLoader::addCall(size_t index) {
-  const hal::Call &call = made_.recording().calls()[index];
-  switch (call.function) {
-  case Function::launch:
-    return addLaunch(call.as<fsdp_rt_launch_desc>());
-  case Function::matmul:
-    return addMatmul(call.as<fsdp_rt_matmul_desc>());
-  case Function::attention:
-  case Function::attention_backward:
-    return addAttention(index);
-  case Function::start:
-    return addStart(call.as<fsdp_rt_start_desc>());
-  case Function::copy:
-    addCopy(call.as<fsdp_rt_copy_desc>());
-    return Status::ok();
-  case Function::check:
-    addCheck(call.as<fsdp_rt_check_desc>(), made_.recording().unitOf(index));
-    return Status::ok();
-  case Function::guard:
-    return addGuards(call.as<fsdp_rt_guard_desc>(), true, true);
-  case Function::wait:
-    break;
-  }
-  return Status::ok();
 }
 
 //===----------------------------------------------------------------------===//
@@ -199,7 +135,8 @@ Status CudaLoader::addCode(const void *implementations,
   return Status::ok();
 }
 
-Status CudaLoader::addLaunch(const fsdp_rt_launch_desc &desc) {
+template <>
+Status CudaLoader::addCall(size_t, const fsdp_rt_launch_desc &desc) {
   auto operands = static_cast<const int64_t *>(desc.operands);
   std::vector<cu::Pointer> parameters;
   for (int64_t i = 0; i < desc.operand_count; ++i)
@@ -211,12 +148,11 @@ Status CudaLoader::addLaunch(const fsdp_rt_launch_desc &desc) {
 Status CudaLoader::chooseAttentions() {
   const std::vector<hal::Call> &calls = made_.recording().calls();
   for (size_t i = 0; i < calls.size(); ++i) {
-    bool backward = calls[i].function == Function::attention_backward;
-    if (!backward && calls[i].function != Function::attention)
+    if (!isAttention(calls[i]))
       continue;
-    if (Status s =
-            hal::checkAttention(calls[i].as<fsdp_rt_attention_desc>(), backward,
-                                rank_.device().size(), maxDimension))
+    if (Status s = hal::checkAttention(calls[i].as<fsdp_rt_attention_desc>(),
+                                       isBackwardAttention(calls[i]),
+                                       rank_.device().size(), maxDimension))
       return s.withContext(made_.recording().describeCall(i));
   }
   Result<ChosenAttentions> chosen = rank_.attentions().choose(
@@ -231,8 +167,7 @@ Result<OwnCode> CudaLoader::getOwnAttention(size_t index) {
   const hal::Call &call = made_.recording().calls()[index];
   const auto &desc = call.as<fsdp_rt_attention_desc>();
   size_t begin = made_.works_.size();
-  Status status =
-      addOwnAttention(desc, call.function == Function::attention_backward);
+  Status status = addOwnAttention(desc, isBackwardAttention(call));
   auto works = std::make_shared<std::vector<std::unique_ptr<CudaWork>>>();
   std::move(made_.works_.begin() + static_cast<std::ptrdiff_t>(begin),
             made_.works_.end(), std::back_inserter(*works));
@@ -258,12 +193,12 @@ Result<OwnCode> CudaLoader::getOwnAttention(size_t index) {
   return code;
 }
 
-Status CudaLoader::addAttention(size_t index) {
-  const hal::Call &call = made_.recording().calls()[index];
+template <>
+Status CudaLoader::addCall(size_t index, const fsdp_rt_attention_desc &desc) {
   auto chosen = attentions_.find(index);
   if (chosen == attentions_.end())
-    return addOwnAttention(call.as<fsdp_rt_attention_desc>(),
-                           call.function == Function::attention_backward);
+    return addOwnAttention(
+        desc, isBackwardAttention(made_.recording().calls()[index]));
   add(std::move(chosen->second));
   return Status::ok();
 }
@@ -288,7 +223,8 @@ Status CudaLoader::addOwnAttention(const fsdp_rt_attention_desc &desc,
 // Products
 //===----------------------------------------------------------------------===//
 
-Status CudaLoader::addMatmul(const fsdp_rt_matmul_desc &desc) {
+template <>
+Status CudaLoader::addCall(size_t, const fsdp_rt_matmul_desc &desc) {
   if (Status s = hal::checkMatmul(desc, rank_.device().size(), maxDimension))
     return s;
   if (desc.m == 0 || desc.n == 0 || hal::matmulBatch(desc) == 0)
@@ -365,22 +301,36 @@ void CudaLoader::addCopyToDevice(cu::Pointer dst, const void *src,
   });
 }
 
-void CudaLoader::addCopy(const fsdp_rt_copy_desc &desc) {
+template <>
+Status CudaLoader::addCall(size_t, const fsdp_rt_copy_desc &desc) {
   if (desc.src == -1)
     addFill(at(desc.dst), 0, desc.bytes);
   else
     addCopyOnDevice(at(desc.dst), at(desc.src), desc.bytes);
+  return Status::ok();
 }
 
-void CudaLoader::addCheck(const fsdp_rt_check_desc &desc,
-                          const std::string &unit) {
+template <>
+Status CudaLoader::addCall(size_t index, const fsdp_rt_check_desc &desc) {
   char *flag = made_.flags_->data() + checks_++;
   CudaReport report;
   report.check = &desc;
-  report.unit = unit;
+  report.unit = made_.recording().unitOf(index);
   report.flag = flag;
   made_.reports_.push_back(report);
   addCopyToHost(flag, at(desc.flag), 1);
+  return Status::ok();
+}
+
+template <>
+Status CudaLoader::addCall(size_t, const fsdp_rt_guard_desc &desc) {
+  return addGuards(desc, /*before=*/true, /*after=*/true);
+}
+
+/// The device waits when it issues the call.
+template <>
+Status CudaLoader::addCall(size_t, const fsdp_rt_wait_desc &) {
+  return Status::ok();
 }
 
 void CudaLoader::addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc) {
@@ -403,7 +353,8 @@ Status CudaLoader::addTransfers(const fsdp_rt_start_desc &desc) {
   return addCollectives(desc);
 }
 
-Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {
+template <>
+Status CudaLoader::addCall(size_t, const fsdp_rt_start_desc &desc) {
   auto guard = static_cast<const fsdp_rt_guard_desc *>(desc.guard);
   if (guard)
     if (Status s = addGuards(*guard, /*before=*/true, /*after=*/false))
@@ -412,6 +363,49 @@ Status CudaLoader::addStart(const fsdp_rt_start_desc &desc) {
     return s;
   return guard ? addGuards(*guard, /*before=*/false, /*after=*/true)
                : Status::ok();
+}
+
+//===----------------------------------------------------------------------===//
+// All calls
+//===----------------------------------------------------------------------===//
+
+Status CudaLoader::load() {
+  const std::vector<hal::Call> &calls = made_.recording().calls();
+  if (Status s = makeReports())
+    return s;
+  Result<std::shared_ptr<PinnedMemory>> marks =
+      rank_.lendPinned(made_.progress_.choose(made_.recording()));
+  if (!marks.isOk())
+    return marks.status();
+  made_.progress_.use(std::move(*marks));
+  if (StagedTransfers *staged = rank_.staged()) {
+    if (Status s = staged->prepare(made_.recording()))
+      return s;
+  } else if (Status s = rank_.transfers().prepare(made_.recording())) {
+    return s;
+  }
+  if (Status s = chooseAttentions())
+    return s;
+  made_.calls_.reserve(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    CudaCall mine;
+    mine.call = calls[i];
+    mine.begin = made_.works_.size();
+    if (Status s =
+            visitCall(calls[i], [&](auto &desc) { return addCall(i, desc); }))
+      return s.withContext(made_.recording().describeCall(i));
+    // Behind no work a mark would tell nothing, but where a queue waits.
+    if (made_.works_.size() == mine.begin &&
+        calls[i].function != Function::wait)
+      made_.progress_.drop(i);
+    if (Status s = addMark(i))
+      return s;
+    mine.end = made_.works_.size();
+    made_.calls_.push_back(mine);
+  }
+  if (rank_.usesDependentLaunch())
+    chainLaunches();
+  return rank_.products().choose(products_);
 }
 
 } // namespace fsdp::rt

@@ -24,20 +24,19 @@ public:
   Status load();
 
 private:
-  Status addCall(size_t index);
+  /// The work of call `index`. CudaLoader.cpp defines it for each descriptor of
+  /// calls.def.
+  template <typename Desc>
+  Status addCall(size_t index, const Desc &desc);
   /// Decides which launches may begin before the one before has ended.
   void chainLaunches();
   /// What tells the host that the call has come to its end.
   Status addMark(size_t index);
-  Status addLaunch(const fsdp_rt_launch_desc &desc);
-  Status addMatmul(const fsdp_rt_matmul_desc &desc);
   /// Decides which attentions are the library's.
   Status chooseAttentions();
   /// The launches of an attention by our kernels, which do not become work.
   Result<OwnCode> getOwnAttention(size_t index);
-  Status addAttention(size_t index);
   Status addOwnAttention(const fsdp_rt_attention_desc &desc, bool backward);
-  Status addStart(const fsdp_rt_start_desc &desc);
   Status addTransfers(const fsdp_rt_start_desc &desc);
   Status addCollectives(const fsdp_rt_start_desc &start);
   void addStagedExchange(const fsdp_rt_start_desc &start);
@@ -59,8 +58,6 @@ private:
   void addAllToAlls(const fsdp_rt_start_desc &start,
                     const NcclChannel &channel);
   void addHostCopy(int32_t kind, const fsdp_rt_host_copy_desc &desc);
-  void addCopy(const fsdp_rt_copy_desc &desc);
-  void addCheck(const fsdp_rt_check_desc &desc, const std::string &unit);
 
   /// Memory for what checks and guards find.
   Status makeReports();

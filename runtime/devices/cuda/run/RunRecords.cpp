@@ -8,8 +8,7 @@
 #include "devices/cuda/run/RunRecords.h"
 
 #include "core/Clock.h"
-#include "hal/ComputeRules.h"
-#include "hal/Transfers.h"
+#include "hal/CallWork.h"
 
 #include <map>
 
@@ -22,15 +21,6 @@ namespace {
 bool isOnQueue(const hal::Call &call) {
   return call.function == Function::start &&
          call.as<fsdp_rt_start_desc>().queue != FSDP_RT_QUEUE_COMPUTE;
-}
-
-CallRecord recordOfStart(const hal::Call &call, int64_t given, int64_t begin,
-                         int64_t end) {
-  auto &desc = call.as<fsdp_rt_start_desc>();
-  CallKind kind =
-      isHostCopy(desc.kind) ? CallKind::HostCopy : CallKind::Collective;
-  return {&desc, desc.name,  kind, 0,          begin,     end,
-          0,     call.bytes, 0,    desc.queue, desc.kind, given};
 }
 
 } // namespace
@@ -91,58 +81,6 @@ Status RunRecords::timeOf(const CudaEvent &event, int64_t &nanoseconds) const {
   return status;
 }
 
-void RunRecords::reportCall(const hal::Call &call, int64_t begin, int64_t end,
-                            hal::RunLog &log, hal::RunTimes &times) const {
-  switch (call.function) {
-  case Function::launch: {
-    auto &desc = call.as<fsdp_rt_launch_desc>();
-    times.kernels += end - begin;
-    log.record({&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
-                desc.traffic_bytes, 0});
-    break;
-  }
-  case Function::matmul: {
-    auto &desc = call.as<fsdp_rt_matmul_desc>();
-    times.matmul += end - begin;
-    log.record({&desc, desc.name, CallKind::Matmul, 0, begin, end, 0,
-                hal::matmulBytes(desc), hal::matmulFlops(desc)});
-    break;
-  }
-  case Function::attention:
-  case Function::attention_backward: {
-    auto &desc = call.as<fsdp_rt_attention_desc>();
-    bool backward = call.function == Function::attention_backward;
-    times.kernels += end - begin;
-    log.record({&desc, desc.name, CallKind::Launch, 0, begin, end, 0,
-                hal::attentionBytes(desc, backward),
-                hal::attentionFlops(desc, backward)});
-    break;
-  }
-  case Function::copy: {
-    auto &desc = call.as<fsdp_rt_copy_desc>();
-    log.record({&desc, desc.name, CallKind::Copy, 0, begin, end, 0,
-                desc.bytes * (desc.src == -1 ? 1 : 2), 0});
-    break;
-  }
-  case Function::start:
-    if (isOnQueue(call))
-      break;
-    times.communication += end - begin;
-    log.record(recordOfStart(call, begin, begin, end));
-    break;
-  case Function::wait: {
-    auto &desc = call.as<fsdp_rt_wait_desc>();
-    times.waiting += end - begin;
-    log.record(
-        {&desc, desc.name, CallKind::Wait, 0, begin, end, end - begin, 0, 0});
-    break;
-  }
-  case Function::check:
-  case Function::guard:
-    break;
-  }
-}
-
 Status RunRecords::reportTransfer(const hal::Recording &recording, size_t index,
                                   hal::RunLog &log,
                                   hal::RunTimes &times) const {
@@ -155,7 +93,9 @@ Status RunRecords::reportTransfer(const hal::Recording &recording, size_t index,
   if (Status s = timeOf(transfers_[first + 1], end))
     return s;
   times.transfers += end - begin;
-  log.record(recordOfStart(recording.calls()[index], given, begin, end));
+  CallRecord record = hal::recordOf(recording.calls()[index], begin, end);
+  record.given = given;
+  log.record(record);
   return Status::ok();
 }
 
@@ -179,7 +119,8 @@ Status RunRecords::report(const hal::Recording &recording, hal::RunLog &log,
         started.erase(found);
       }
     }
-    reportCall(calls[i], begin, end, log, times);
+    if (!isOnQueue(calls[i]))
+      hal::report(calls[i], begin, end, times, &log);
     begin = end;
   }
   return Status::ok();

@@ -45,8 +45,6 @@ private:
   /// In the host's clock.
   Status timeOf(const CudaEvent &event, int64_t &nanoseconds) const;
   Status record(cu::Event event, cu::Stream stream) const;
-  void reportCall(const hal::Call &call, int64_t begin, int64_t end,
-                  hal::RunLog &log, hal::RunTimes &times) const;
   Status reportTransfer(const hal::Recording &recording, size_t index,
                         hal::RunLog &log, hal::RunTimes &times) const;
 
