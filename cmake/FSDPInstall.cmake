@@ -43,6 +43,7 @@ if(FSDP_BUILD_COMPILER)
   endforeach()
   install(TARGETS FSDPPlugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fsdp
+                    ${PROJECT_SOURCE_DIR}/tools/lib/include/fsdp
                     ${PROJECT_BINARY_DIR}/include/fsdp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*.td" PATTERN "*.h.inc"

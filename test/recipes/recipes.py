@@ -11,6 +11,7 @@
 A patch is an addition that nobody needs, made as its recipe says: a new option, call and kind of program. Where one does
 not apply any more, make the same change to the sources by hand and keep `git diff`.
 """
+import os
 import pathlib
 import re
 import shutil
@@ -88,6 +89,8 @@ def build(root, folder):
         if (root / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, copy / name)
+    # The copy may lie in the repository, where git would take the patches' paths as the repository's.
+    os.environ["GIT_CEILING_DIRECTORIES"] = str(folder)
     for name in PATCHES:
         run("git", "apply", HERE / f"{name}.patch", cwd=copy)
     run("cmake", "--preset", "ci", cwd=copy)

@@ -7,7 +7,8 @@ Every room, a directory, says what it may include of this project (`ours`),
 what it must not include of others (`never`) and what its code must not say
 (`words`). Beyond that: no file over 800 lines, one pass in one file of its
 name, and half of the passes under 200 lines. A header include/fsdp/ROOM/X.h is
-implemented by lib/ROOM/X.cpp, where there is an X.cpp in lib.
+implemented by lib/ROOM/X.cpp, where there is an X.cpp in lib, and so is one of
+tools/lib/include/fsdp in tools/lib.
 
 A room's rule holds for files below it, unless a longer path has a rule of its
 own. Prints each breach as FILE:LINE: expected X, got Y; exits with 1 if any.
@@ -195,31 +196,31 @@ ROOMS = [
     Room("include/fsdp/Passes/ProgramPlan.h",
          [DIALECT, COSTS, SCHEDULE, PLANNING]),
     # What all tools share: crashes, files, text for a terminal.
-    Room("lib/Tool", [TOOL, BESIDE], CODE),
-    Room("include/fsdp/Tool", [TOOL], CODE),
-    Room("lib/Target",
+    Room("tools/lib/Tool", [TOOL, BESIDE], CODE),
+    Room("tools/lib/include/fsdp/Tool", [TOOL], CODE),
+    Room("tools/lib/Target",
          [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET,
           DEPENDENT, BESIDE],
          COST),
-    Room("include/fsdp/Target",
+    Room("tools/lib/include/fsdp/Target",
          [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET], COST),
     # Reports are made of plain structs, of any tool's step.
-    Room("lib/Plan/Report",
+    Room("tools/lib/Plan/Report",
          [COSTS, SCHEDULE, ARENA, PLANNING, REPORT, BESIDE], IR),
-    Room("include/fsdp/Plan/Report",
+    Room("tools/lib/include/fsdp/Plan/Report",
          [COSTS, SCHEDULE, ARENA, PLANNING, REPORT], IR),
     # From files to a program: fsdp-compile, and what fsdp-plan reads with.
-    Room("lib/Driver",
+    Room("tools/lib/Driver",
          [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
           TARGET, REPORT, DRIVER, BESIDE]),
-    Room("include/fsdp/Driver",
+    Room("tools/lib/include/fsdp/Driver",
          [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
           TARGET, REPORT, DRIVER]),
     # fsdp-plan: makes no code.
-    Room("lib/Plan",
+    Room("tools/lib/Plan",
          [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, CONTRACT, STEP, PASSES,
           TOOL, DRIVER, PLAN, BESIDE], CODE),
-    Room("include/fsdp/Plan",
+    Room("tools/lib/include/fsdp/Plan",
          [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, CONTRACT, STEP, PASSES,
           TOOL, DRIVER, PLAN], CODE),
     # The runtime, which builds without the compiler.
@@ -364,20 +365,28 @@ def check_passes(relative, text):
                    f"pass, got {stem} and {name}")
 
 
-def check_mirrors(headers, sources):
-    """Of paths below include/fsdp and lib, by their stems."""
-    for header in headers:
-        own = [s for s in sources if s.stem == header.stem]
-        if own and header.with_suffix(".cpp") not in own:
-            yield (f"include/fsdp/{header.as_posix()}:1: expected the file to "
-                   "lie as its implementation does, got "
-                   f"lib/{own[0].as_posix()}")
+def list_below(folder, suffix, files):
+    """Those of `files` that lie in `folder`, as paths from there."""
+    return [PurePosixPath(file).relative_to(folder) for file in files
+            if file.startswith(folder + "/") and file.endswith(suffix)]
+
+
+def check_mirrors(files):
+    """Of headers and sources, by their stems."""
+    for lib, include in (("lib", "include/fsdp"),
+                         ("tools/lib", "tools/lib/include/fsdp")):
+        sources = list_below(lib, ".cpp", files)
+        for header in list_below(include, ".h", files):
+            own = [s for s in sources if s.stem == header.stem]
+            if own and header.with_suffix(".cpp") not in own:
+                yield (f"{include}/{header.as_posix()}:1: expected the file to "
+                       "lie as its implementation does, got "
+                       f"{lib}/{own[0].as_posix()}")
 
 
 def check(root):
     """All breaches below `root`."""
-    breaches, passes, known = [], [], 0
-    headers, sources = [], []
+    breaches, passes, files = [], [], []
     for path in list_files(root):
         relative = path.relative_to(root).as_posix()
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -393,23 +402,19 @@ def check(root):
             breaches.append(f"{relative}:1: expected a file in one of the "
                             "rooms, got one in none")
             continue
-        known += 1
-        if relative.startswith("include/fsdp/") and path.suffix == ".h":
-            headers.append(PurePosixPath(relative).relative_to("include/fsdp"))
-        if relative.startswith("lib/") and path.suffix == ".cpp":
-            sources.append(PurePosixPath(relative).relative_to("lib"))
+        files.append(relative)
         breaches += check_includes(relative, lines, room)
         breaches += check_words(relative, lines, room)
         if relative.startswith("passes/"):
             breaches += check_passes(relative, text)
             if PASS_DEF.search(text):
                 passes.append(len(lines))
-    breaches += check_mirrors(headers, sources)
+    breaches += check_mirrors(files)
     if passes and statistics.median(passes) >= MEDIAN_PASS_LINES:
         breaches.append(f"passes:1: expected a median of under "
                         f"{MEDIAN_PASS_LINES} lines for a pass, got "
                         f"{statistics.median(passes):g}")
-    if not known:
+    if not files:
         breaches.append(f"{root}:1: expected source files, got none")
     return breaches
 
