@@ -22,8 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Files that an addition may touch, tests included.
 PATCHES = {"option": 3, "call": 8, "program-kind": 3}
 # What a patch of the copy changes: programs to build, and tests to run.
-TARGETS = ["fsdp-compile", "fsdp-opt", "fsdp-plan", "fsdp-rt", "fsdp-rt-entry", "runtime-tests", "data-tests",
-           "dialect-tests", "plan-tests"]
+TARGETS = ["fsdp-compile", "fsdp-runtime-test", "data-tests", "dialect-tests", "fsdp-plan-test"]
 TESTS = r"^(runtime\.Abi|Manifest\.|ProgramKinds|plan\.PipelineOptions)"
 # By a line of its message: the commit that added one, the folders of its own, and the other files that it may touch.
 COMMITS = {"all_to_all: each rank": ([], 10)}
