@@ -41,6 +41,7 @@ constexpr char dependentLaunchMark[] = "// sm_90: ";
 /// alone may be served by a cache that sees no stores, and all of these read
 /// constants of their module, which no kernel stores to, after the wait
 /// (test/cuda/constant_loads_test.py).
+/// The runtime's own kernels have both in kernels/Launch.mlir.
 constexpr char launchDependentsLine[] =
     "// sm_90: griddepcontrol.launch_dependents;";
 constexpr char waitForGridLine[] = "// sm_90: griddepcontrol.wait;";

@@ -12,7 +12,6 @@
 
 #include "CudaTest.h"
 
-#include "devices/cuda/kernels/OwnKernels.h"
 #include "fsdp-rt/dependent-launch.h"
 
 #include <numeric>
@@ -24,6 +23,12 @@ using rt::Status;
 
 constexpr int64_t count = 256, bytes = count * 4;
 
+/// What a kernel executes before its first access to global memory.
+std::string dependentLaunchLines() {
+  return std::string("  ") + rt::launchDependentsLine + "\n  " +
+         rt::waitForGridLine + "\n";
+}
+
 /// The test's kernels, of which each waits before its first access to global
 /// memory.
 std::string waitingText() {
@@ -32,7 +37,7 @@ std::string waitingText() {
     at = std::min(text.find("ld.global", at), text.find("st.global", at));
     if (at == std::string::npos)
       break;
-    std::string lines = rt::dependentLaunchLines();
+    std::string lines = dependentLaunchLines();
     text.insert(at, lines);
     at += lines.size();
   }
@@ -87,7 +92,7 @@ TEST(CudaDependentLaunch, OfCodeThatDoesNotWait) {
 
 TEST(CudaDependentLaunch, TextForLaterCards) {
   std::string text = ".version 8.0\n.target sm_80\n  // sm_90: x;\n// other\n" +
-                     rt::dependentLaunchLines();
+                     dependentLaunchLines();
   EXPECT_EQ(rt::withDependentLaunch(text),
             ".version 8.0\n.target sm_90\n  x;\n// other\n"
             "  griddepcontrol.launch_dependents;\n  griddepcontrol.wait;\n");

@@ -1,4 +1,4 @@
-//===- PtxasTest.cpp - NVIDIA's assembler on texts by hand ----------------===//
+//===- PtxasTest.cpp - NVIDIA's assembler on texts of the runtime ---------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -8,7 +8,6 @@
 #include "LinearCuda.h"
 #include "TestKernels.h"
 #include "devices/cuda/kernels/OwnKernels.h"
-#include "devices/cuda/kernels/SumKernels.h"
 #include "fsdp-rt/dependent-launch.h"
 
 #include <gtest/gtest.h>
@@ -29,22 +28,24 @@ int assemble(const char *ptx, int capability) {
                          .c_str());
 }
 
-TEST(Ptxas, TakesWhatIsWrittenByHand) {
+TEST(Ptxas, TakesOwnKernelsAndThoseOfTests) {
   for (int capability : {80, 90}) {
     // Dependent launch is in the text for sm_90, as code or as comments.
     auto textOf = [&](const std::string &ptx) {
       return capability < 90 ? ptx : rt::withDependentLaunch(ptx);
     };
-    EXPECT_EQ(assemble(textOf(rt::ownKernels().ptx).c_str(), capability), 0);
     EXPECT_EQ(assemble(test::testKernelText(), capability), 0);
     EXPECT_EQ(assemble(linear_ptx, capability), 0);
+    auto expectTaken = [&](const rt::OwnLaunch &launch) {
+      const auto *image =
+          static_cast<const fsdp_rt_cuda_image_desc *>(launch.kernel.image);
+      EXPECT_EQ(assemble(textOf(image->ptx).c_str(), capability), 0);
+    };
+    expectTaken(rt::markLaunch(0));
     for (rt::Dtype dtype :
          {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_F16, FSDP_RT_BF16, FSDP_RT_I64,
           FSDP_RT_I32, FSDP_RT_I16, FSDP_RT_I8, FSDP_RT_U8})
-      for (int ranks : {2, 5, 64})
-        EXPECT_EQ(assemble(textOf(rt::writeSumKernel(dtype, ranks, 1)).c_str(),
-                           capability),
-                  0);
+      expectTaken(rt::sumLaunch({dtype, 0, 0, 1, 1}));
   }
   EXPECT_NE(assemble(".version 7.0\n.target sm_80\n.wrong\n", 80), 0);
 }

@@ -7,172 +7,96 @@
 
 #include "devices/cuda/kernels/OwnKernels.h"
 
-#include "devices/cuda/driver/DriverApi.h"
-#include "fsdp-rt/dependent-launch.h"
+#include <algorithm>
+#include <iterator>
+
+// CMake defines FSDP_RT_PTX: the folder of the texts, quoted.
+#define FSDP_RT_TEXT(NAME)                                                     \
+  asm(".section .rodata\n"                                                     \
+      ".globl fsdp_rt_ptx_" #NAME "\n"                                         \
+      ".hidden fsdp_rt_ptx_" #NAME "\n"                                        \
+      "fsdp_rt_ptx_" #NAME ":\n"                                               \
+      ".incbin \"" FSDP_RT_PTX "/" #NAME ".ptx\"\n"                            \
+      ".byte 0\n"                                                              \
+      ".previous\n");                                                          \
+  extern "C" const char fsdp_rt_ptx_##NAME[];
+#define FSDP_RT_SUM_TEXT(DTYPE, NAME) FSDP_RT_TEXT(sum_##NAME)
+// clang-format off
+#define FSDP_RT_SUM_TYPES(X)                                                   \
+  X(F32, f32) X(F64, f64) X(F16, f16) X(BF16, bf16)                            \
+  X(I64, i64) X(I32, i32) X(I16, i16) X(I8, i8) X(U8, u8)
+// clang-format on
+
+FSDP_RT_TEXT(marks)
+FSDP_RT_SUM_TYPES(FSDP_RT_SUM_TEXT)
 
 namespace fsdp::rt {
 
 namespace {
 
-constexpr const char *header = ".version 8.0\n"
-                               ".target sm_80\n"
-                               ".address_size 64\n";
+constexpr fsdp_rt_cuda_image_desc imageOf(const char *ptx) {
+  return {ptx, ownKernelCapability, nullptr, 0, /*grid_waits=*/1};
+}
 
-/// How a kernel divides elements of one type: %rd8 is the source's address,
-/// %rd9 the destination's, %rd4 the divisor. Of integers, registers are 32 or
-/// 64 bits wide, to which loads extend.
-struct Division {
+constexpr fsdp_rt_cuda_image_desc marks = imageOf(fsdp_rt_ptx_marks);
+
+constexpr struct {
   Dtype dtype;
-  const char *name;
-  int shift; // of an index to bytes
-  const char *body;
+  const char *function;
+  fsdp_rt_cuda_image_desc image;
+} sums[] = {
+#define FSDP_RT_SUM_ROW(DTYPE, NAME)                                           \
+  {FSDP_RT_##DTYPE, "fsdp_sum_" #NAME, imageOf(fsdp_rt_ptx_sum_##NAME)},
+    FSDP_RT_SUM_TYPES(FSDP_RT_SUM_ROW)
+#undef FSDP_RT_SUM_ROW
 };
 
-#define FSDP_RT_DIVIDE_F32                                                     \
-  "  cvt.rn.f32.s64 %f2, %rd4;\n"                                              \
-  "  div.rn.f32 %f3, %f1, %f2;\n"
-#define FSDP_RT_DIVIDE_I32                                                     \
-  "  cvt.u32.u64 %r5, %rd4;\n"                                                 \
-  "  div.s32 %r6, %r4, %r5;\n"
-
-constexpr Division divisions[] = {
-    {FSDP_RT_F32, "f32", 2,
-     "  ld.global.f32 %f1, [%rd8];\n" FSDP_RT_DIVIDE_F32
-     "  st.global.f32 [%rd9], %f3;\n"},
-    {FSDP_RT_F64, "f64", 3,
-     "  ld.global.f64 %fd1, [%rd8];\n"
-     "  cvt.rn.f64.s64 %fd2, %rd4;\n"
-     "  div.rn.f64 %fd3, %fd1, %fd2;\n"
-     "  st.global.f64 [%rd9], %fd3;\n"},
-    {FSDP_RT_F16, "f16", 1,
-     "  ld.global.b16 %h1, [%rd8];\n"
-     "  cvt.f32.f16 %f1, %h1;\n" FSDP_RT_DIVIDE_F32
-     "  cvt.rn.f16.f32 %h2, %f3;\n"
-     "  st.global.b16 [%rd9], %h2;\n"},
-    // A bfloat16 is the upper half of a float.
-    {FSDP_RT_BF16, "bf16", 1,
-     "  ld.global.u16 %r4, [%rd8];\n"
-     "  shl.b32 %r5, %r4, 16;\n"
-     "  mov.b32 %f1, %r5;\n" FSDP_RT_DIVIDE_F32 "  cvt.rn.bf16.f32 %h2, %f3;\n"
-     "  st.global.b16 [%rd9], %h2;\n"},
-    {FSDP_RT_I64, "i64", 3,
-     "  ld.global.s64 %rd10, [%rd8];\n"
-     "  div.s64 %rd11, %rd10, %rd4;\n"
-     "  st.global.s64 [%rd9], %rd11;\n"},
-    {FSDP_RT_I32, "i32", 2,
-     "  ld.global.s32 %r4, [%rd8];\n" FSDP_RT_DIVIDE_I32
-     "  st.global.s32 [%rd9], %r6;\n"},
-    {FSDP_RT_I16, "i16", 1,
-     "  ld.global.s16 %r4, [%rd8];\n" FSDP_RT_DIVIDE_I32
-     "  st.global.u16 [%rd9], %r6;\n"},
-    {FSDP_RT_I8, "i8", 0,
-     "  ld.global.s8 %r4, [%rd8];\n" FSDP_RT_DIVIDE_I32
-     "  st.global.u8 [%rd9], %r6;\n"},
-    {FSDP_RT_U8, "u8", 0,
-     "  ld.global.u8 %r4, [%rd8];\n" FSDP_RT_DIVIDE_I32
-     "  st.global.u8 [%rd9], %r6;\n"},
-};
-
-/// Registers, and %rd3 as this thread's index: threads from %rd3 on leave.
-constexpr const char *declarations = "{\n"
-                                     "  .reg .pred %p<3>;\n"
-                                     "  .reg .b16 %h<3>;\n"
-                                     "  .reg .b32 %r<7>;\n"
-                                     "  .reg .b64 %rd<12>;\n"
-                                     "  .reg .f32 %f<4>;\n"
-                                     "  .reg .f64 %fd<4>;\n";
-
-/// %rd6 becomes the index of the thread, which leaves where that is %rd3 or
-/// more.
-constexpr const char *index = "  mov.u32 %r1, %ctaid.x;\n"
-                              "  mov.u32 %r2, %ntid.x;\n"
-                              "  mov.u32 %r3, %tid.x;\n"
-                              "  cvt.u64.u32 %rd5, %r3;\n"
-                              "  mul.wide.u32 %rd6, %r1, %r2;\n"
-                              "  add.s64 %rd6, %rd6, %rd5;\n"
-                              "  setp.ge.u64 %p1, %rd6, %rd3;\n"
-                              "  @%p1 bra $done;\n";
-
-std::string parameters(const std::string &kernel, int count) {
-  std::string list;
-  for (int i = 0; i < count; ++i)
-    list += (i == 0 ? "" : ", ") + std::string(".param .u64 ") + kernel +
-            "_param_" + std::to_string(i);
-  std::string text =
-      "\n.visible .entry " + kernel + "(" + list + ")\n" + declarations;
-  for (int i = 0; i < count; ++i)
-    text += "  ld.param.u64 %rd" + std::to_string(i + 1) + ", [" + kernel +
-            "_param_" + std::to_string(i) + "];\n";
-  return text + dependentLaunchLines();
-}
-
-std::string writeDivision(const Division &division) {
-  return parameters(divideKernel(division.dtype), 4) + index +
-         "  shl.b64 %rd7, %rd6, " + std::to_string(division.shift) +
-         ";\n"
-         "  cvta.to.global.u64 %rd8, %rd1;\n"
-         "  add.s64 %rd8, %rd8, %rd7;\n"
-         "  cvta.to.global.u64 %rd9, %rd2;\n"
-         "  add.s64 %rd9, %rd9, %rd7;\n" +
-         division.body +
-         "$done:\n"
-         "  ret;\n"
-         "}\n";
-}
-
-/// The first byte that is not dead, whatever order threads come in.
-std::string writeSearch() {
-  return parameters(searchKernel, 3) + index +
-         "  cvta.to.global.u64 %rd7, %rd1;\n"
-         "  add.s64 %rd8, %rd7, %rd6;\n"
-         "  ld.global.u8 %r4, [%rd8];\n"
-         "  setp.eq.s32 %p2, %r4, 255;\n"
-         "  @%p2 bra $done;\n"
-         "  shl.b64 %rd9, %rd6, 8;\n"
-         "  cvt.u64.u32 %rd10, %r4;\n"
-         "  or.b64 %rd9, %rd9, %rd10;\n"
-         "  cvta.to.global.u64 %rd11, %rd2;\n"
-         "  atom.global.min.u64 %rd4, [%rd11], %rd9;\n"
-         "$done:\n"
-         "  ret;\n"
-         "}\n";
-}
-
-/// The host may read it while the device goes on.
-std::string writeMark() {
-  return parameters(markKernel, 1) + "  cvta.to.global.u64 %rd2, %rd1;\n"
-                                     "  mov.b32 %r1, 1;\n"
-                                     "  st.volatile.global.u32 [%rd2], %r1;\n"
-                                     "  ret;\n"
-                                     "}\n";
+int64_t blocksOf(int64_t threads) {
+  return (threads + ownKernelBlock - 1) / ownKernelBlock;
 }
 
 } // namespace
 
-std::string dependentLaunchLines() {
-  return std::string("  ") + launchDependentsLine + "\n  " + waitForGridLine +
-         "\n";
+OwnLaunch markLaunch(cu::Pointer mark) {
+  return {{&marks, "fsdp_mark", 1, 1, 0}, {mark}};
 }
 
-std::string divideKernel(Dtype dtype) {
-  for (const Division &division : divisions)
-    if (division.dtype == dtype)
-      return std::string("fsdp_divide_") + division.name;
-  return "";
+OwnLaunch searchLaunch(cu::Pointer start, cu::Pointer found, int64_t bytes) {
+  return {{&marks, "fsdp_find_touched", blocksOf(bytes), ownKernelBlock, 0},
+          {start, found, static_cast<cu::Pointer>(bytes)}};
 }
 
-const fsdp_rt_cuda_image_desc &ownKernels() {
-  static const std::string text = [] {
-    std::string ptx = header;
-    for (const Division &division : divisions)
-      ptx += writeDivision(division);
-    ptx += writeSearch();
-    ptx += writeMark();
-    return ptx;
-  }();
-  static const fsdp_rt_cuda_image_desc image = {
-      text.c_str(), ownKernelCapability, nullptr, 0, /*grid_waits=*/1};
-  return image;
+OwnLaunch sumLaunch(const RankSum &sum) {
+  // Elements of a thread, and their alignment, as Kernels.cmake has them.
+  int64_t size = dtypeSize(sum.dtype), lanes = size < 4 ? 8 : 4;
+  int64_t alignment = std::min<int64_t>(16, lanes * size);
+  auto stride = static_cast<cu::Pointer>(sum.stride);
+  bool isAligned = (sum.own | sum.dst | sum.others | stride) %
+                       static_cast<cu::Pointer>(alignment) ==
+                   0;
+  int64_t vectors = isAligned ? sum.count / lanes : 0;
+  int64_t threads = vectors + sum.count - vectors * lanes;
+  // Levels of the tree above subtrees of at most eight ranks: on each, a
+  // thread has a partial sum.
+  int64_t levels = 0;
+  while ((sum.ranks - 1) >> levels >= 8)
+    ++levels;
+  int64_t levelBytes = ownKernelBlock * lanes * std::max<int64_t>(size, 4);
+  const auto *found =
+      std::find_if(std::begin(sums), std::end(sums),
+                   [&](const auto &row) { return row.dtype == sum.dtype; });
+  fsdp_rt_cuda_kernel_desc kernel = {nullptr, nullptr, blocksOf(threads),
+                                     ownKernelBlock, levels * levelBytes};
+  if (found != std::end(sums)) {
+    kernel.image = &found->image;
+    kernel.function = found->function;
+  }
+  return {
+      kernel,
+      {sum.own, sum.dst, static_cast<cu::Pointer>(threads),
+       static_cast<cu::Pointer>(vectors), static_cast<cu::Pointer>(sum.divisor),
+       sum.others, stride, static_cast<cu::Pointer>(sum.ranks),
+       static_cast<cu::Pointer>(sum.place), static_cast<cu::Pointer>(levels)}};
 }
 
 } // namespace fsdp::rt

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What calls of programs ask of the device beyond the compiler's kernels and
-// the driver's copies. One image of PTX holds all of it.
+// the driver's copies: MLIR beside this header, which Kernels.cmake has
+// compiled to PTX, an image for marks and one for sums of each type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,9 +15,10 @@
 #define FSDP_RT_DEVICES_CUDA_KERNELS_OWNKERNELS_H
 
 #include "core/Dtype.h"
+#include "devices/cuda/driver/DriverApi.h"
 #include "fsdp-rt/abi.h"
 
-#include <string>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -25,24 +27,35 @@ constexpr int64_t ownKernelBlock = 256;
 /// Least capability: conversions to bfloat16.
 constexpr int64_t ownKernelCapability = 80;
 
-/// What each of these executes before its first access to global memory.
-std::string dependentLaunchLines();
+/// A launch of one of them.
+struct OwnLaunch {
+  fsdp_rt_cuda_kernel_desc kernel;
+  std::vector<cu::Pointer> parameters;
+};
 
-/// The image, whose text lives as long as the process.
-const fsdp_rt_cuda_image_desc &ownKernels();
+/// One thread writes 1 to 32 bits at `mark`, of the host or the device.
+OwnLaunch markLaunch(cu::Pointer mark);
 
-/// fsdp_divide_T(src, dst, count, divisor): dst[i] = src[i] / divisor, a thread
-/// for each element; as treeSum() of one source divides. `dst` may be `src`.
-std::string divideKernel(Dtype dtype);
-
-/// fsdp_find_touched(start, found, bytes): a thread for each byte. The number
-/// of 64 bits at `found`, which is untouched before, becomes 256 * i + the byte
-/// for the first byte i that is not dead, if there is one.
-constexpr const char *searchKernel = "fsdp_find_touched";
+/// The number of 64 bits at `found`, which is `untouched` before, becomes
+/// 256 * i + the byte for the first of `bytes` bytes from `start` on, i, that
+/// is not dead, if there is one.
+OwnLaunch searchLaunch(cu::Pointer start, cu::Pointer found, int64_t bytes);
 constexpr uint64_t untouched = ~uint64_t(0);
 
-/// fsdp_mark(mark): one thread writes 1 to 32 bits, of the host or the device.
-constexpr const char *markKernel = "fsdp_mark";
+/// A sum over some ranks and one place among them:
+///   dst[i] = treeSum over ranks of their element i / divisor
+/// with its bits (core/Reduce.h; NaNs may have others). The rank's own elements
+/// lie at `own`, which may be dst, those of the others one after another at
+/// `others`, `stride` bytes apart. Of one rank, it divides.
+struct RankSum {
+  Dtype dtype;
+  cu::Pointer own, dst;
+  int64_t count, divisor;
+  cu::Pointer others = 0;
+  int64_t stride = 0;
+  int ranks = 1, place = 0;
+};
+OwnLaunch sumLaunch(const RankSum &sum);
 
 } // namespace fsdp::rt
 

@@ -10,7 +10,6 @@
 #include "core/Dtype.h"
 #include "core/StableHash.h"
 #include "devices/cuda/blas/ProductParts.h"
-#include "devices/cuda/kernels/OwnKernels.h"
 #include "hal/ComputeRules.h"
 #include "hal/Transfers.h"
 
@@ -69,8 +68,7 @@ Status CudaLoader::addMark(size_t index) {
   if (!mark)
     return Status::ok();
   // The address of pinned memory is the same on the host and on the device.
-  return addKernel({&ownKernels(), markKernel, 1, 1, 0},
-                   parametersOf({reinterpret_cast<cu::Pointer>(mark)}));
+  return addOwnKernel(markLaunch(reinterpret_cast<cu::Pointer>(mark)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -96,6 +94,10 @@ Status CudaLoader::addKernel(const fsdp_rt_cuda_kernel_desc &kernel,
   add(std::make_unique<LaunchWork>(rank_.context(), *found,
                                    std::move(parameters)));
   return Status::ok();
+}
+
+Status CudaLoader::addOwnKernel(const OwnLaunch &launch) {
+  return addKernel(launch.kernel, parametersOf(launch.parameters));
 }
 
 const fsdp_rt_cuda_code_desc *

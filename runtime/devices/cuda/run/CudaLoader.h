@@ -9,6 +9,7 @@
 #define FSDP_RT_DEVICES_CUDA_RUN_CUDALOADER_H
 
 #include "core/Status.h"
+#include "devices/cuda/kernels/OwnKernels.h"
 #include "devices/cuda/run/CudaExecutable.h"
 #include "devices/cuda/run/CudaRank.h"
 
@@ -79,6 +80,8 @@ private:
                  std::vector<cu::Pointer> parameters, Workspace workspace);
   Status addKernel(const fsdp_rt_cuda_kernel_desc &kernel,
                    std::shared_ptr<LaunchParameters> parameters);
+  /// A kernel of the runtime itself.
+  Status addOwnKernel(const OwnLaunch &launch);
   static std::shared_ptr<LaunchParameters>
   parametersOf(std::vector<cu::Pointer> values) {
     return std::make_shared<LaunchParameters>(std::move(values));

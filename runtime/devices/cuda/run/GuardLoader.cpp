@@ -151,12 +151,7 @@ Status CudaLoader::addSearch(const CudaReport &report, int64_t offset,
     return Status::ok();
   }
   addFill(onDevice, 0xff, sizeof(untouched));
-  int64_t grid = (bytes + ownKernelBlock - 1) / ownKernelBlock;
-  fsdp_rt_cuda_kernel_desc kernel = {&ownKernels(), searchKernel, grid,
-                                     ownKernelBlock, 0};
-  if (Status s =
-          addKernel(kernel, parametersOf({at(offset), onDevice,
-                                          static_cast<cu::Pointer>(bytes)})))
+  if (Status s = addOwnKernel(searchLaunch(at(offset), onDevice, bytes)))
     return s;
   addCopyToHost(found, onDevice, sizeof(untouched));
   return Status::ok();

@@ -7,7 +7,6 @@
 
 #include "core/Dtype.h"
 #include "devices/cuda/kernels/OwnKernels.h"
-#include "devices/cuda/kernels/SumKernels.h"
 #include "devices/cuda/run/CudaLoader.h"
 #include "hal/Transfers.h"
 
@@ -58,15 +57,8 @@ NcclExchange *CudaLoader::addExchange(const NcclChannel &channel) {
 
 Status CudaLoader::addDivision(const fsdp_rt_collective_desc &desc,
                                cu::Pointer src) {
-  auto dtype = static_cast<Dtype>(desc.dtype);
-  std::string name = divideKernel(dtype);
-  int64_t grid = (desc.count + ownKernelBlock - 1) / ownKernelBlock;
-  fsdp_rt_cuda_kernel_desc kernel = {&ownKernels(), name.c_str(), grid,
-                                     ownKernelBlock, 0};
-  return addKernel(
-      kernel,
-      parametersOf({src, at(desc.dst), static_cast<cu::Pointer>(desc.count),
-                    static_cast<cu::Pointer>(desc.divisor)}));
+  return addOwnKernel(sumLaunch({static_cast<Dtype>(desc.dtype), src,
+                                 at(desc.dst), desc.count, desc.divisor}));
 }
 
 /// What one rank gathers, exchanges or adds up is its own part.
@@ -89,15 +81,9 @@ Status CudaLoader::addSum(const NcclChannel &channel,
                           const fsdp_rt_collective_desc &desc, cu::Pointer own,
                           cu::Pointer dst, int64_t count, cu::Pointer others,
                           int64_t stride) {
-  auto dtype = static_cast<Dtype>(desc.dtype);
-  SumKernel sum = sumKernel(dtype, channel.size(), channel.rank());
-  int64_t grid = (count + ownKernelBlock - 1) / ownKernelBlock;
-  fsdp_rt_cuda_kernel_desc kernel = {sum.image, sum.name.c_str(), grid,
-                                     ownKernelBlock, 0};
-  return addKernel(kernel,
-                   parametersOf({own, dst, static_cast<cu::Pointer>(count),
-                                 static_cast<cu::Pointer>(desc.divisor), others,
-                                 static_cast<cu::Pointer>(stride)}));
+  return addOwnKernel(
+      sumLaunch({static_cast<Dtype>(desc.dtype), own, dst, count, desc.divisor,
+                 others, stride, channel.size(), channel.rank()}));
 }
 
 /// `length` elements of each other rank come into the scratch from `scratch`
