@@ -141,7 +141,9 @@ FSDP_RT_EXPORT fsdp_code fsdp_set_scalar(fsdp_session *session,
  * After a failure within a program the session can only be destroyed. */
 FSDP_RT_EXPORT fsdp_code fsdp_run(fsdp_session *session, const char *program);
 
-/* fsdp_set_scalar of "lr", then fsdp_run of the program that trains. */
+/* fsdp_set_scalar of "lr", then fsdp_run of the program that trains. With NAN the
+ * rate stays: as it was set, or as the resumed checkpoint's --lr-schedule has it
+ * for each step, which ends where the caller sets a rate. */
 FSDP_RT_EXPORT fsdp_code fsdp_step(fsdp_session *session, double lr);
 
 /* An output of a program, such as "loss" or an evaluation's "logits": its type,

@@ -72,6 +72,8 @@ public:
     std::optional<DataIdentity> data;
     /// CheckpointOrigin::scalars.
     std::map<std::string, double> scalars;
+    /// CheckpointOrigin::rateSchedule.
+    std::string rateSchedule;
     /// What computes the state.
     std::optional<DeviceIdentity> device;
   };
@@ -88,8 +90,10 @@ public:
                                          std::vector<std::string> &notes);
 
   void setDevice(DeviceIdentity device) { options_.device = std::move(device); }
-  void setScalars(std::map<std::string, double> scalars) {
+  void setScalars(std::map<std::string, double> scalars,
+                  std::string rateSchedule) {
     options_.scalars = std::move(scalars);
+    options_.rateSchedule = std::move(rateSchedule);
   }
   /// DataIdentity::taken of the next state to be saved.
   void setTaken(int64_t units) {

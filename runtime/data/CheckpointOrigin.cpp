@@ -139,6 +139,8 @@ void writeOrigin(const CheckpointOrigin &origin, nlohmann::json &meta) {
       meta["scalars"][name] = value;
     else
       meta["scalars"][name] = formatNumber(value);
+  if (!origin.rateSchedule.empty())
+    meta["lr_schedule"] = origin.rateSchedule;
   if (origin.traced)
     meta["traced"] = {{"step", origin.traced->step},
                       {"optimizer", origin.traced->optimizer},
@@ -176,6 +178,8 @@ CheckpointOrigin readOrigin(const JsonReader &meta) {
         [&](const std::string &name, const JsonReader &value) {
           origin.scalars[name] = value.extendedNumber();
         });
+  if (meta.has("lr_schedule"))
+    origin.rateSchedule = meta["lr_schedule"].nonEmptyString();
   if (meta.has("traced")) {
     JsonReader traced = meta["traced"];
     origin.traced.emplace();
@@ -228,6 +232,14 @@ std::vector<std::string> differences(const CheckpointOrigin &saved,
                                      const CheckpointOrigin &present) {
   std::vector<std::string> lines;
   compare(saved.scalars, present.scalars, lines);
+  auto orConstant = [](const std::string &schedule) {
+    return schedule.empty() ? std::string("constant") : schedule;
+  };
+  if (orConstant(saved.rateSchedule) != orConstant(present.rateSchedule))
+    lines.push_back("--lr-schedule: expected " +
+                    orConstant(saved.rateSchedule) +
+                    ", with which the state was saved, got " +
+                    orConstant(present.rateSchedule));
   if (saved.traced && present.traced)
     compare(*saved.traced, *present.traced, lines);
   if (!saved.data || !present.data)

@@ -67,6 +67,8 @@ struct CheckpointOrigin {
   std::optional<TracedProgram> traced;
   std::optional<DataIdentity> data; // none: a session's caller gave the inputs
   std::optional<DeviceIdentity> device;
+  /// RateSchedule::text(); empty: the learning rate is that of `scalars`.
+  std::string rateSchedule;
 };
 
 /// `spec` is --data's, and `kind` what it was opened as.

@@ -373,9 +373,9 @@ std::string CheckpointWriter::metaText(int64_t step,
       {"files", std::move(sizes)},
       {"digests", toHex(digestOf(digests))},
   };
-  writeOrigin(
-      {options_.scalars, manifest_->traced, options_.data, options_.device},
-      meta);
+  writeOrigin({options_.scalars, manifest_->traced, options_.data,
+               options_.device, options_.rateSchedule},
+              meta);
   meta["digest"] = toHex(digestOf(dumpJson(meta)));
   return dumpJson(meta, 2) + "\n";
 }

@@ -70,6 +70,8 @@ std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
   line.addText("step", std::to_string(metrics.step));
   line.add("loss", metrics.loss, digitsOf(lossDtype));
   line.add("grad_norm", metrics.gradNorm, digitsOf(gradNormDtype));
+  if (metrics.learningRate)
+    line.add("lr", *metrics.learningRate, 17);
   line.add("step_ms", metrics.stepMs, 9);
   line.add("tokens_per_s", metrics.tokensPerSecond, 9);
   line.add("exposed_comm_ms", metrics.exposedCommMs, 9);
@@ -96,13 +98,16 @@ double withoutSignOfNan(double value) {
 }
 
 std::string toConsoleLine(const StepMetrics &metrics) {
-  char text[160], part[40];
-  std::snprintf(
-      text, sizeof text,
-      "step: %lld loss: %.4f grad_norm: %.4g memory: %s tps: %s",
-      static_cast<long long>(metrics.step), withoutSignOfNan(metrics.loss),
-      withoutSignOfNan(metrics.gradNorm), formatBytes(metrics.memBytes).c_str(),
-      groupDigits(std::llround(metrics.tokensPerSecond)).c_str());
+  char text[200], part[40], rate[40] = "";
+  if (metrics.learningRate)
+    std::snprintf(rate, sizeof rate, " lr: %.4g", *metrics.learningRate);
+  std::snprintf(text, sizeof text,
+                "step: %lld loss: %.4f grad_norm: %.4g%s memory: %s tps: %s",
+                static_cast<long long>(metrics.step),
+                withoutSignOfNan(metrics.loss),
+                withoutSignOfNan(metrics.gradNorm), rate,
+                formatBytes(metrics.memBytes).c_str(),
+                groupDigits(std::llround(metrics.tokensPerSecond)).c_str());
   std::string line = text;
   if (metrics.mfu) {
     std::snprintf(part, sizeof part, " mfu: %.1f %%", 100 * *metrics.mfu);

@@ -98,6 +98,10 @@ Status setRate(Options &options, const std::string &value) {
   return addScalar(options, data::scalars::learningRate.name, *number);
 }
 
+Status setRateSchedule(Options &options, const std::string &value) {
+  return assign(options.rateSchedule, data::RateSchedule::parse(value));
+}
+
 Status setClipNorm(Options &options, const std::string &value) {
   Result<double> number = parseNumber(value);
   if (!number.isOk() || *number <= 0)
@@ -219,8 +223,9 @@ std::vector<OptionSpec> makeTable() {
       {"--resume", "DIR|auto",
        "go on from the newest checkpoint in DIR, or from the checkpoint DIR; "
        "auto: from the newest in --save's directory, or where it has none from "
-       "--params or --init. Of --data, --accumulate, --lr, --clip-norm and "
-       "--scalar, those that are not given are as when it was saved",
+       "--params or --init. Of --data, --accumulate, --lr, --lr-schedule, "
+       "--clip-norm and --scalar, those that are not given are as when it was "
+       "saved",
        setText(&O::resume)},
       {"--data", "SOURCE",
        "a safetensors file: inputs by name, [batch, rank, ...]; FILE.bin: "
@@ -257,6 +262,13 @@ std::vector<OptionSpec> makeTable() {
        setText(&O::saveOutputs)},
       ofTraining(
           {data::scalars::learningRate.option, "X", "learning rate", setRate}),
+      ofTraining({"--lr-schedule", "KIND[:KEY=VALUE,..]",
+                  "each step's learning rate as a part of --lr: constant, "
+                  "linear:steps=N, cosine:steps=N, sqrt:steps=N, "
+                  "wsd:steps=N,decay=D, all with warmup=W or warmup-tokens=W, "
+                  "min=RATIO, start=RATIO, first=0|1; file:PATH with lines of "
+                  "STEP RATIO (docs/learning-rates.md); default: constant",
+                  setRateSchedule}),
       ofTraining({data::scalars::clipNorm.option, "X",
                   "scale gradients down to this norm (of programs compiled "
                   "with --clip-norm)",

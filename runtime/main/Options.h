@@ -13,6 +13,7 @@
 #include "core/Status.h"
 #include "data/Batches.h"
 #include "data/Manifest.h"
+#include "data/RateSchedule.h"
 #include "data/TensorFiles.h"
 #include "hal/DeviceKind.h"
 
@@ -41,7 +42,8 @@ struct Options {
   std::optional<int64_t> evalEvery, evalSteps;
   /// --lr, --clip-norm and --scalar, by the scalar's name.
   std::vector<std::pair<std::string, double>> scalars;
-  std::optional<int> threads; // per rank
+  std::optional<data::RateSchedule> rateSchedule; // --lr-schedule
+  std::optional<int> threads;                     // per rank
   /// --blas and --queue-threads: what DeviceOptions has.
   std::map<std::string, std::string> deviceSettings;
   std::string metrics, trace, profile;

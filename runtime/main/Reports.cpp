@@ -140,7 +140,8 @@ void Reports::log(int64_t step, const std::string &line) {
              "; its lines are kept and tried again");
 }
 
-void Reports::step(int64_t step, double loss, double gradNorm, double seconds,
+void Reports::step(int64_t step, double loss, double gradNorm,
+                   std::optional<double> learningRate, double seconds,
                    const StepTimes &times) {
   if (!isFirst())
     return;
@@ -149,6 +150,7 @@ void Reports::step(int64_t step, double loss, double gradNorm, double seconds,
   metrics.step = step;
   metrics.loss = loss;
   metrics.gradNorm = gradNorm;
+  metrics.learningRate = learningRate;
   metrics.stepMs = seconds * 1e3;
   metrics.tokensPerSecond =
       seconds > 0
@@ -176,7 +178,8 @@ bool Reports::isUnread() const {
   return isFirst() && run_.endsWithOutput && console_->isUnread();
 }
 
-Status Reports::writeRecords(const Executor &executor) const {
+Status Reports::writeRecords(const Executor &executor,
+                             LearningRates rates) const {
   if (!options_.profile.empty() && isFirst())
     if (Status s = writeProfile(options_.profile, rank_, executor))
       return s.withContext("--profile");
@@ -187,10 +190,10 @@ Status Reports::writeRecords(const Executor &executor) const {
     tell({"--trace: only the first " + std::to_string(traceCapacity(options_)) +
           " calls of each rank were kept, " +
           std::to_string(recorder.droppedEvents()) + " came later"});
-  return writeTrace(traceFile(),
-                    traceHeader(run_.manifest, rank_, options_.microBatches()),
-                    recorder)
-      .withContext("--trace");
+  TraceHeader header =
+      traceHeader(run_.manifest, rank_, options_.microBatches());
+  header.learningRateOf = std::move(rates);
+  return writeTrace(traceFile(), header, recorder).withContext("--trace");
 }
 
 Status Reports::checkMetrics() const {

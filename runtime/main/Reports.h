@@ -13,6 +13,7 @@
 #include "main/Console.h"
 #include "main/Training.h"
 #include "program/Executor.h"
+#include "trace/Trace.h"
 
 #include <cstdint>
 #include <memory>
@@ -66,14 +67,15 @@ public:
   /// Warnings that differ in numbers alone are of one kind.
   void warnOnce(const std::string &text);
 
-  void step(int64_t step, double loss, double gradNorm, double seconds,
+  void step(int64_t step, double loss, double gradNorm,
+            std::optional<double> learningRate, double seconds,
             const StepTimes &times);
   void evaluation(int64_t step, double loss, Dtype dtype, int64_t batches);
   /// Whether the run ends since nobody reads its lines.
   bool isUnread() const;
 
   /// Writes profile and trace.
-  Status writeRecords(const Executor &executor) const;
+  Status writeRecords(const Executor &executor, LearningRates rates) const;
   /// Refuses where lines of --metrics were lost.
   Status checkMetrics() const;
   /// The console's last line.

@@ -7,6 +7,7 @@
 
 #include "main/RunStart.h"
 
+#include "data/Metrics.h"
 #include "data/Numbers.h"
 #include "main/SharedSettings.h"
 
@@ -54,7 +55,7 @@ static bool isSameFile(const std::string &spec, const DataIdentity &data) {
 }
 
 /// Fills in what decides a step and is not given.
-static void takeSettings(RunStart &start, const Manifest &manifest) {
+static Status takeSettings(RunStart &start, const Manifest &manifest) {
   const CheckpointInfo &checkpoint = *start.checkpoint;
   Options &options = start.options;
   std::string taken;
@@ -78,6 +79,14 @@ static void takeSettings(RunStart &start, const Manifest &manifest) {
     if (!scalar->init || *scalar->init != value)
       take(optionOf(name, formatNumber(value)));
   }
+  if (!options.rateSchedule && !checkpoint.origin.rateSchedule.empty()) {
+    Result<RateSchedule> schedule =
+        RateSchedule::parse(checkpoint.origin.rateSchedule);
+    if (!schedule.isOk())
+      return schedule.status().withContext(checkpoint.path + ": lr_schedule");
+    options.rateSchedule = std::move(*schedule);
+    take("--lr-schedule " + checkpoint.origin.rateSchedule);
+  }
   const std::optional<DataIdentity> &data = checkpoint.origin.data;
   if (data && !options.accumulate) {
     options.accumulate = data->batchesPerStep;
@@ -99,6 +108,7 @@ static void takeSettings(RunStart &start, const Manifest &manifest) {
   if (!taken.empty())
     start.notes.push_back("goes on from " + checkpoint.path +
                           ", as when it was saved with " + taken);
+  return Status::ok();
 }
 
 /// What all ranks can find out alone once the checkpoint is known.
@@ -134,7 +144,8 @@ static Status readStart(const std::string &path, const Manifest &manifest,
                           std::to_string(*options.steps) +
                           " (steps are counted from the very first one)");
   const std::optional<int64_t> given = options.accumulate;
-  takeSettings(start, manifest);
+  if (Status s = takeSettings(start, manifest))
+    return s;
   Status status = checkComplete(options, manifest);
   if (status.isOk() || given || options.microBatches() == 1)
     return status;
@@ -184,6 +195,38 @@ Result<RunStart> findStart(const Options &given, const Manifest &manifest,
   return start;
 }
 
+/// Of one of `microBatches` micro-batches, as far as they can be counted.
+static int64_t tokensOf(const Manifest &manifest, int64_t microBatches) {
+  int64_t tokens = tokensPerStep(manifest);
+  return __builtin_mul_overflow(tokens, microBatches, &tokens)
+             ? std::numeric_limits<int64_t>::max()
+             : tokens;
+}
+
+Status settleSchedule(RunStart &start, const Manifest &manifest) {
+  std::optional<RateSchedule> &schedule = start.options.rateSchedule;
+  if (!schedule || start.isDone || start.options.evaluatesOnly())
+    return Status::ok();
+  if (!manifest.train().findScalar(scalars::learningRate.name))
+    return Status::failed("--lr-schedule: expected a program whose optimizer "
+                          "has the scalar lr, got one without");
+  if (Status s =
+          schedule->resolve(tokensOf(manifest, start.options.microBatches())))
+    return s.withContext("--lr-schedule");
+  const int64_t steps = *start.options.steps;
+  std::optional<int64_t> last = schedule->lastStep();
+  if (last && *last < steps && schedule->lastRatio() == 0)
+    return Status::failed(
+        "--lr-schedule: expected one of at least the " + std::to_string(steps) +
+        " steps of --steps, or a min above 0, got " + std::to_string(*last) +
+        " steps, after which the learning rate is 0");
+  std::string note = "learning rate by " + schedule->text();
+  if (last && *last < steps)
+    note += ": it stays from step " + std::to_string(*last + 1) + " on";
+  start.notes.push_back(note);
+  return Status::ok();
+}
+
 Status explainData(const RunStart &start, const Status &status) {
   if (status.isOk() || !start.takesData)
     return status;
@@ -201,6 +244,10 @@ std::map<std::string, double> scalarsOf(const Options &options,
   for (const auto &[name, value] : options.scalars)
     values[name] = value;
   return values;
+}
+
+std::string scheduleText(const Options &options) {
+  return options.rateSchedule ? options.rateSchedule->text() : "";
 }
 
 int64_t samplesPerStep(const Manifest &manifest, int64_t ranks,
@@ -237,8 +284,11 @@ std::vector<std::string> compareStart(const RunStart &start,
   if (saved.data && !saved.data->samplesPerStep)
     saved.data->samplesPerStep = samplesPerStep(
         manifest, start.checkpoint->ranks, saved.data->batchesPerStep);
-  return differences(
-      saved, {scalarsOf(start.options, manifest), manifest.traced, data, {}});
+  return differences(saved, {scalarsOf(start.options, manifest),
+                             manifest.traced,
+                             data,
+                             {},
+                             scheduleText(start.options)});
 }
 
 } // namespace fsdp::rt

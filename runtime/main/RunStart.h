@@ -46,6 +46,14 @@ struct RunStart {
 Result<RunStart> findStart(const Options &given, const data::Manifest &manifest,
                            int rank, Consensus &ranks);
 
+/// Resolves --lr-schedule for the steps that the run takes. Refuses a program
+/// without learning rate, a warm-up that does not end before the decay, and a
+/// run that goes on where the rate is 0.
+Status settleSchedule(RunStart &start, const data::Manifest &manifest);
+
+/// CheckpointOrigin::rateSchedule.
+std::string scheduleText(const Options &options);
+
 /// "cannot open ..": of data that was taken from a checkpoint, says so.
 Status explainData(const RunStart &start, const Status &status);
 

@@ -245,6 +245,14 @@ Result<int64_t> Session::resume(const std::string &directory) {
     return s;
   if (Status s = takeScalars(found->origin))
     return s;
+  rateSchedule_.reset();
+  if (const std::string &text = found->origin.rateSchedule;
+      !text.empty() && scalars_.count(scalars::learningRate.name)) {
+    Result<RateSchedule> schedule = RateSchedule::parse(text);
+    if (!schedule.isOk())
+      return schedule.status().withContext(found->path + ": lr_schedule");
+    rateSchedule_ = std::move(*schedule);
+  }
   beginFrom(found->step);
   checkpoints_.push_back(found->path);
   return found->step;
@@ -436,6 +444,10 @@ Status Session::run(const std::string &name) {
       return s;
     rank.setScalar(*found, scalars::accumulated.name, double(accumulated_));
     rank.setScalar(*found, scalars::accumulationWeight.name, weight);
+    if (hasSchedule() && traits.updates)
+      rank.setScalar(*found, scalars::learningRate.name,
+                     scalars_.at(scalars::learningRate.name) *
+                         rateSchedule_->ratioOf(steps_ + 1));
     if (Status s = rank.run(*found))
       return s;
     if (rank.number() != firstRank_)
@@ -584,7 +596,7 @@ Status Session::save(const std::string &directory) {
       const hal::DeviceFacts facts = rank.executor().device().facts();
       writer->setDevice({facts.name, facts.choices});
     }
-    writer->setScalars(scalars_);
+    writer->setScalars(scalars_, hasSchedule() ? rateSchedule_->text() : "");
     return writer->save(steps_, rank.memory());
   });
   if (status) {

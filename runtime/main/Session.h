@@ -14,6 +14,7 @@
 #define FSDP_RT_MAIN_SESSION_H
 
 #include "data/Manifest.h"
+#include "data/RateSchedule.h"
 #include "fsdp-rt/fsdp-rt.h"
 #include "main/RankTeam.h"
 
@@ -102,6 +103,12 @@ private:
   /// Those that the caller set, and what of them and the defaults is saved.
   std::set<std::string> givenScalars_;
   std::map<std::string, double> scalars_;
+  /// The checkpoint's, which holds as long as the caller sets no learning rate.
+  std::optional<data::RateSchedule> rateSchedule_;
+  bool hasSchedule() const {
+    return rateSchedule_ &&
+           !givenScalars_.count(data::scalars::learningRate.name);
+  }
   std::optional<size_t> lastRun_; // whose outputs are in the arena
   bool hasState_ = false;
   int64_t steps_ = 0; // since the very first one

@@ -11,7 +11,8 @@
 // wait for each other in different collectives; ranks with another learning
 // rate train a model that no setting describes.
 //
-// Compared: the program, --steps, the scalars' values, where the initial state
+// Compared: the program, --steps, the scalars' values and the schedule of the
+// learning rate, where the initial state
 // and the data come from, whether and when the state is saved, and what stops
 // the run.
 //

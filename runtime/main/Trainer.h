@@ -48,6 +48,7 @@ private:
   Status openSaves();
   Status createRank();
   void setScalar(const std::string &name, double value);
+  std::optional<double> learningRateOf(int64_t step) const;
   Status loadState();
   Status startLoader(std::unique_ptr<data::BatchSource> source);
   bool changesBuffers() const;

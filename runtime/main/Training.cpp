@@ -126,6 +126,8 @@ Status Trainer::findStart() {
   if (!start.isOk())
     return start.status();
   start_ = std::move(*start);
+  if (Status s = ranks_->agree(settleSchedule(start_, manifest_)))
+    return s;
   reports_.emplace(run_, options_, host_.rank());
   return Status::ok();
 }
@@ -186,6 +188,7 @@ Status Trainer::openSaves() {
   wanted.keep = options_.keep.value_or(0);
   wanted.data = data_;
   wanted.scalars = scalarsOf(options_, manifest_);
+  wanted.rateSchedule = scheduleText(options_);
   if (start_.checkpoint)
     wanted.resumedFrom = start_.checkpoint->path;
   std::vector<std::string> notes;
@@ -214,6 +217,14 @@ Status Trainer::createRank() {
     setScalar(name, value);
   setScalar(scalars::accumulationWeight.name, double(options_.microBatches()));
   return Status::ok();
+}
+
+/// Of a step, where --lr-schedule decides it.
+std::optional<double> Trainer::learningRateOf(int64_t step) const {
+  if (!options_.rateSchedule)
+    return std::nullopt;
+  return scalarsOf(options_, manifest_).at(scalars::learningRate.name) *
+         options_.rateSchedule->ratioOf(step);
 }
 
 /// In every program that has it.

@@ -98,6 +98,8 @@ Status Trainer::runStep(int64_t step, Status &unread) {
   Clock::time_point begin = Clock::now();
   const int64_t microBatches = options_.microBatches();
   double losses = 0;
+  if (std::optional<double> rate = learningRateOf(step))
+    setScalar(scalars::learningRate.name, *rate);
   for (int64_t done = 1; done <= microBatches; ++done) {
     const Program &program = manifest_.programOf(done, microBatches);
     rank_->setCheckNote(loader_->unusualValue());
@@ -174,7 +176,7 @@ Status Trainer::evaluateOnly() {
 }
 
 void Trainer::report(int64_t step, double seconds) {
-  reports_->step(step, loss_, gradNorm_, seconds,
+  reports_->step(step, loss_, gradNorm_, learningRateOf(step), seconds,
                  rank_->executor().counters().lastStep);
   bool isSkipped = manifest_.skipsNonfinite && !std::isfinite(gradNorm_);
   skipped_ += isSkipped;
@@ -269,7 +271,10 @@ Status Trainer::finish(Status end) {
     reports_->tell({std::to_string(skipped_) +
                     " steps had a gradient that was not "
                     "finite: their updates were skipped"});
-  Status records = reports_->writeRecords(rank_->executor());
+  Status records =
+      reports_->writeRecords(rank_->executor(), [this](int64_t step) {
+        return learningRateOf(start_.firstStep + step);
+      });
   if (isUnread_ && !unsaved_)
     run_.record.setUnread();
   if (end && unsaved_)

@@ -179,10 +179,15 @@ private:
       it->second.first = std::min(it->second.first, launchOf(call));
       it->second.second = std::max(it->second.second, call.end);
     }
-    for (const auto &[step, span] : steps)
+    for (const auto &[step, span] : steps) {
       events_.push_back(complete("user_annotation",
                                  "ProfilerStep#" + std::to_string(step + 1),
                                  stepLane, span.first, span.second));
+      if (!header_.learningRateOf)
+        continue;
+      if (std::optional<double> rate = header_.learningRateOf(step))
+        events_.back()["args"] = {{"lr", *rate}};
+    }
   }
 
   void addCall(const CallRecord &call, int64_t correlation) {

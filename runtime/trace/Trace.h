@@ -12,11 +12,14 @@
 #include "data/Manifest.h"
 #include "program/Executor.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace fsdp::rt {
+
+using LearningRates = std::function<std::optional<double>(int64_t step)>;
 
 /// What a trace says besides its calls.
 struct TraceHeader {
@@ -29,6 +32,8 @@ struct TraceHeader {
   /// Micro-batches of a step, and the names of the programs that they run.
   int64_t accumulate = 1;
   std::vector<std::string> programs;
+  /// Of a step, counted from 0 in the run; none where no schedule decides it.
+  LearningRates learningRateOf;
 };
 
 /// Of a rank of a run whose steps have `accumulate` micro-batches.

@@ -386,6 +386,37 @@ static void test_training(fsdp_session *s) {
   CHECK(memcmp(whole, resumed, sizeof whole) == 0);
 }
 
+/* Two steps from a checkpoint of a run with a schedule, saved between them: by
+ * the schedule, or by rates that the caller gives. */
+static void train_scheduled(int is_given, float *weight) {
+  const char *saves = is_given ? "given" : "scheduled";
+  int64_t step = 0;
+  for (int i = 0; i < 2; ++i) {
+    fsdp_session *s = open_session("cpu");
+    CHECK_OK(s, fsdp_resume(s, in_directory(i ? saves : "program-2"), &step));
+    CHECK(step == 2 + i);
+    set_batch(s, (int)step);
+    CHECK_OK(s, fsdp_step(s, is_given ? 0.5 * (1 - step / 8.0) : NAN));
+    CHECK_OK(s, fsdp_save(s, in_directory(saves)));
+    read_weight(s, weight + 5 * i);
+    fsdp_destroy(s);
+  }
+}
+
+static void test_schedule(const char *program) {
+  char command[1200];
+  float given[10], scheduled[10];
+  snprintf(command, sizeof command,
+           "'%s' --init seed=0 --data random:seed=9 --lr 0.5 --lr-schedule "
+           "linear:steps=8 --steps 2 --save '%s/program-2' --quiet",
+           program, directory);
+  CHECK(system(command) == 0);
+  train_scheduled(1, given);
+  train_scheduled(0, scheduled);
+  CHECK(memcmp(given, scheduled, sizeof given) == 0);
+  CHECK(memcmp(given, given + 5, 5 * sizeof(float)) != 0);
+}
+
 /* The executable goes on from a session's checkpoint, and the other way. */
 static void test_together_with_program(fsdp_session *s, const char *program) {
   char command[1200];
@@ -430,6 +461,7 @@ static void test_local(const char *program) {
   test_evaluation(s);
   test_training(s);
   test_together_with_program(s, program);
+  test_schedule(program);
   test_failing_step(s);
   /* Sessions do not know of each other. */
   CHECK_OK(NULL, fsdp_create(&fsdp_rt_artifact_entry, NULL, &second));
