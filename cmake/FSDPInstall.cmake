@@ -31,7 +31,7 @@ if(FSDP_BUILD_RUNTIME)
 endif()
 
 if(FSDP_BUILD_COMPILER)
-  foreach(library Dialect ABI Cost Schedule Arena Planning
+  foreach(library Support Dialect ABI Cost Schedule Arena Planning
           AnalysisContract AnalysisCode AnalysisStep AnalysisKernels AnalysisAttention
           Analysis Passes Tool Target PlanReport Driver Plan)
     fsdp_export(FSDP${library} ${library} Compiler)

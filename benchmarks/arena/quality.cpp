@@ -55,7 +55,7 @@ static llvm::Error build(Frontend &frontend, StringRef order, int64_t room) {
   ScheduleStepOptions schedule;
   schedule.cluster = FSDP_CLUSTER_DIR "/h100-sxm.json";
   bool isOffloaded = order == "offloaded";
-  schedule.order = isOffloaded ? "scheduled" : order.str();
+  schedule.order = isOffloaded ? Order::scheduled : *parseWord<Order>(order);
   // Whether it fits is not the question here.
   schedule.budget = isOffloaded ? 1 : int64_t(1) << 50;
   schedule.shrink = isOffloaded;
@@ -63,9 +63,9 @@ static llvm::Error build(Frontend &frontend, StringRef order, int64_t room) {
   OptimizeOptions optimize;
   optimize.cluster = schedule.cluster;
   optimize.budget = int64_t(1) << 50;
-  optimize.offload = "full";
+  optimize.offload = sched::PlanRules::Offload::Full;
   // What is kept gathered would hide the rest.
-  optimize.reshardAfterForward = "true";
+  optimize.reshardAfterForward = sched::PlanRules::Keep::Never;
   if (llvm::Error error = frontend.runPipeline("plan", [&](OpPassManager &pm) {
         buildPartitionPipeline(pm, partition);
         buildKernelPipeline(pm);

@@ -95,8 +95,8 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
   }
   if (rules.offload == PlanRules::Offload::Full && limits.host == 0)
     return llvm::createStringError(
-        "expected links.host in the cluster file beside offload full, got "
-        "none");
+        "expected links.host in the cluster file beside offload " +
+        getWord(rules.offload) + ", got none");
   PlanSpace space(program, cost, placements, /*hasHost=*/limits.host > 0, rules,
                   given ? *given : none);
   PlanTrials trials(program, cost, placements, limits, needs ? *needs : own,

@@ -38,7 +38,7 @@ struct PlanSpace {
   /// Whether the search may group anything: where groups are given, they are
   /// all.
   bool mayGroup() const {
-    return rules.group &&
+    return rules.group == PlanRules::Group::Auto &&
            llvm::all_of(given.group, [](Id group) { return group < 0; });
   }
 

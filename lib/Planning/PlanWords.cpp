@@ -55,6 +55,12 @@ constexpr char kSavesNothing[] =
     "them, or they are there anyway";
 constexpr char kNeedsAsMuch[] = "the step would need as much with it";
 
+/// "recompute is none".
+template <typename Enum>
+static std::string describe(llvm::StringRef option, Enum value) {
+  return (option + " is " + getWord(value)).str();
+}
+
 namespace {
 /// What the budget says of all decisions.
 enum class Room { Enough, Short, None };
@@ -63,7 +69,7 @@ enum class Room { Enough, Short, None };
 /// Why nothing of a kind was done to what waits for backward.
 static std::string getReason(const PlanRules &rules, Room room) {
   if (rules.recompute == PlanRules::Recompute::Never)
-    return "recompute is none";
+    return describe("recompute", rules.recompute);
   if (rules.recompute == PlanRules::Recompute::Full)
     return kSavesNothing;
   if (rules.leftOut == PlanDecision::Recompute)
@@ -77,7 +83,7 @@ static std::string getReason(const PlanRules &rules, Room room) {
 
 static std::string getReason(const PlanSpace &space, Room room) {
   if (space.rules.offload == PlanRules::Offload::Never)
-    return "offload is none";
+    return describe("offload", space.rules.offload);
   if (!space.hasHost)
     return "the cluster has no link to the host";
   if (space.rules.offload == PlanRules::Offload::Full)
@@ -96,7 +102,7 @@ static std::string getReason(const PlanSpace &space, Room room) {
 static std::string getReasonToKeep(const PlanRules &rules, Room room,
                                    bool saves) {
   if (rules.recompute == PlanRules::Recompute::Never)
-    return "recompute is none";
+    return describe("recompute", rules.recompute);
   if (!saves)
     return kSavesNothing;
   if (rules.leftOut == PlanDecision::Recompute)
@@ -107,7 +113,7 @@ static std::string getReasonToKeep(const PlanRules &rules, Room room,
 /// Why results stay on the device where others do not.
 static std::string getReasonToStay(const PlanRules &rules, Room room) {
   if (rules.offload == PlanRules::Offload::Never)
-    return "offload is none";
+    return describe("offload", rules.offload);
   if (rules.leftOut == PlanDecision::Offload)
     return kLeftOut;
   return room == Room::None ? kNeedsAsMuch : "they fit on the device";
@@ -193,7 +199,8 @@ static void explain(const PlanSpace &space, bool isShort,
           : space.given.group[i] >= 0
               ? price + "; it is in a group that was given"
           : space.rules.keep != PlanRules::Keep::Auto
-              ? price + "; reshard_after_forward is true"
+              ? price + "; " +
+                    describe("reshard_after_forward", space.rules.keep)
           : space.rules.leftOut == PlanDecision::Keep ? price + "; " + kLeftOut
           : room != Room::Enough ? price + "; the budget holds no more of them"
                                  : price + "; the step would not be faster");
@@ -247,8 +254,9 @@ static void explain(const PlanSpace &space, bool isShort,
               space.mayGroup()
                   ? "no group with its neighbours that was tried makes the "
                     "step faster"
-              : space.rules.group ? "other groups are given, so none was tried"
-                                  : "bucket is none"));
+              : space.rules.group == PlanRules::Group::Auto
+                  ? "other groups are given, so none was tried"
+                  : describe("bucket", space.rules.group)));
   }
 }
 

@@ -10,33 +10,11 @@
 #include "fsdp/Schedule/SchedulePeak.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
 
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::sched;
-
-std::optional<BackwardPrefetch>
-mlir::fsdp::sched::parseBackwardPrefetch(llvm::StringRef text) {
-  return llvm::StringSwitch<std::optional<BackwardPrefetch>>(text)
-      .Case("none", BackwardPrefetch::None)
-      .Case("pre", BackwardPrefetch::Pre)
-      .Case("post", BackwardPrefetch::Post)
-      .Default(std::nullopt);
-}
-
-llvm::StringRef mlir::fsdp::sched::stringify(BackwardPrefetch prefetch) {
-  switch (prefetch) {
-  case BackwardPrefetch::None:
-    return "none";
-  case BackwardPrefetch::Pre:
-    return "pre";
-  case BackwardPrefetch::Post:
-    return "post";
-  }
-  llvm_unreachable("unknown prefetch");
-}
 
 static ScheduleProblem withLimits(const ScheduleProblem &original,
                                   const FSDPOptions &options) {

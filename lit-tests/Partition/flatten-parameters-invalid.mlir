@@ -36,7 +36,7 @@
 // PRODUCT:       error: expected at most 2147483647 ranks in all, got 'shard=65536,replicate=65536'
 // AXIS:          error: expected a mesh such as shard=4 or shard=4,replicate=2, got 'tensor=2'
 // TWICE:         error: expected axis shard once, got 'shard=2,shard=4'
-// STRATEGY:      error: expected full_shard, shard_grad_op, no_shard, hybrid_shard or hybrid_shard_zero2 as strategy, got 'zero3'
+// STRATEGY:      error: expected strategy to be auto, full_shard, shard_grad_op, no_shard, hybrid_shard or hybrid_shard_zero2, got 'zero3'
 // HYBRID:        error: expected a mesh with a replicate axis for hybrid_shard, got one with shard=2 alone
 // ZERO2:         error: expected a mesh with a replicate axis for hybrid_shard_zero2, got one with shard=8 alone
 // DTYPE:         error: expected f32, f64, bf16 or f16 as param-dtype, got 'fp16'

@@ -59,10 +59,6 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
           "expected a budget of at least 0 bytes (0: what the device has), "
           "got " +
           llvm::Twine(budget));
-    auto rules =
-        parsePlanRules(reshardAfterForward, recompute, offload, bucket);
-    if (!rules)
-      return rules.takeError();
     if (cluster.empty())
       return llvm::createStringError("expected the option cluster to name a "
                                      "cluster file, got none");
@@ -74,8 +70,9 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
       return llvm::createStringError("expected a step that can be planned");
     // A program that has its order has been planned.
     if (!step->hasAttr(names::kOrder)) {
-      auto plan =
-          findPlan(step, *description, getBudget(step, *description), *rules);
+      auto plan = findPlan(
+          step, *description, getBudget(step, *description),
+          {reshardAfterForward, recompute, offload, bucket, std::nullopt});
       if (!plan)
         return plan.takeError();
       if (!plan->fits())

@@ -403,7 +403,7 @@ private:
     auto shape = MeshShape::parse(mesh);
     if (!shape)
       return fail(func, shape.takeError());
-    auto chosen = parseStrategy(strategy, *shape);
+    auto chosen = chooseStrategy(strategy, *shape);
     if (!chosen)
       return fail(func, chosen.takeError());
     FailureOr<FloatType> gather = readType(func, "param-dtype", paramDtype),
@@ -475,7 +475,7 @@ private:
           << " changes nothing: no buffer that is not ignored has floats of "
              "more bits";
     module->setAttr(names::kStrategy,
-                    StringAttr::get(&getContext(), stringifyStrategy(*chosen)));
+                    StringAttr::get(&getContext(), getWord(*chosen)));
     return success();
   }
 

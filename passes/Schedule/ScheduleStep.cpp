@@ -131,11 +131,11 @@ static llvm::Expected<Schedule>
 choose(const StepProgram &program, StepProblem &step, const Cluster &cluster,
        const ScheduleStepOptions &options, StepOrderAttr known) {
   ScheduleProblem &problem = step.problem;
-  if (options.order == "fsdp") {
+  if (options.order == Order::fsdp) {
     FSDPOptions fsdp;
     fsdp.forwardPrefetch = options.forwardPrefetch;
     fsdp.limitAllGathers = options.limitAllGathers;
-    fsdp.backwardPrefetch = *parseBackwardPrefetch(options.backwardPrefetch);
+    fsdp.backwardPrefetch = options.backwardPrefetch;
     return scheduleLikeFSDP(problem, fsdp);
   }
   if (known)
@@ -163,7 +163,7 @@ static llvm::Expected<OrderedStep> reorder(const StepProgram &program,
     return step.takeError();
   OrderedStep result;
   int64_t peak = 0;
-  if (options.order == "in_order") {
+  if (options.order == Order::in_order) {
     result.program = program;
   } else {
     llvm::Expected<Schedule> chosen =
@@ -236,13 +236,12 @@ static int64_t getPeakFlops(ProgramOp step, const Device &device) {
 }
 
 /// For the reader and the manifest.
-static void record(ProgramOp step, StringRef order, const OrderedStep &ordered,
+static void record(ProgramOp step, Order order, const OrderedStep &ordered,
                    const Cluster &cluster) {
   Builder builder(step.getContext());
   step.setScheduleAttr(ScheduleAttr::get(
-      step.getContext(), *symbolizeOrder(order), ordered.bound,
-      ordered.timeline.step, builder.getStringAttr(cluster.name),
-      builder.getStringAttr(ordered.limit),
+      step.getContext(), order, ordered.bound, ordered.timeline.step,
+      builder.getStringAttr(cluster.name), builder.getStringAttr(ordered.limit),
       getPeakFlops(step, cluster.device)));
 }
 
@@ -414,12 +413,6 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     auto fail = [&](const Twine &message) -> LogicalResult {
       return emitError(step.getLoc()) << message;
     };
-    if (!symbolizeOrder(order))
-      return fail("expected scheduled, fsdp or in_order as order, got '" +
-                  Twine(order.getValue()) + "'");
-    if (!parseBackwardPrefetch(backwardPrefetch))
-      return fail("expected pre, post or none as backward-prefetch, got '" +
-                  Twine(backwardPrefetch.getValue()) + "'");
     if (budget < 0)
       return fail("expected a budget of at least 0 bytes (0: what the device "
                   "has), got " +
@@ -427,15 +420,17 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
     if (room < 0)
       return fail("expected room of at least 0 bytes, got " +
                   Twine(int64_t(room)));
-    if (room && order != "scheduled")
-      return fail("expected order scheduled beside room, got " +
-                  Twine(order.getValue()));
+    auto failBeside = [&](StringRef other) {
+      return fail("expected order " + getWord(Order::scheduled) + " beside " +
+                  other + ", got " + getWord<Order>(order));
+    };
+    if (room && order != Order::scheduled)
+      return failBeside("room");
     if (available < 0)
       return fail("expected available bytes of at least 0, got " +
                   Twine(int64_t(available)));
-    if (known && order != "scheduled")
-      return fail("expected order scheduled beside fsdp.order, got " +
-                  Twine(order.getValue()));
+    if (known && order != Order::scheduled)
+      return failBeside(names::kOrder);
     if (known && (budget || room || shrink))
       return fail("expected no budget, room and shrink beside fsdp.order, got "
                   "one: the order has been found");
@@ -478,14 +473,14 @@ struct ScheduleStep : fsdp::impl::ScheduleStepBase<ScheduleStep> {
       return failure();
     // In order and without a cluster nothing is asked of the cost model.
     OrderedStep ordered;
-    if (order == "in_order" && cluster.empty()) {
+    if (order == Order::in_order && cluster.empty()) {
       ordered.program = *program;
     } else {
       if (cluster.empty())
         return emitError(step.getLoc())
                << "expected the option cluster to name a cluster file beside "
                   "order "
-               << order << ", got none";
+               << getWord<Order>(order) << ", got none";
       auto description = loadCluster(cluster);
       if (!description)
         return fail(description.takeError());

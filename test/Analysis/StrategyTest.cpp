@@ -74,42 +74,27 @@ TEST(MeshShape, RefusesWhatIsNoMesh) {
             "expected axis replicate once, got 'replicate=1,replicate=1'");
 }
 
-TEST(Strategy, NamesRoundTrip) {
-  MeshShape grid = makeMesh("shard=2,replicate=2");
-  for (llvm::StringRef name : {"full_shard", "shard_grad_op", "no_shard",
-                               "hybrid_shard", "hybrid_shard_zero2"}) {
-    llvm::Expected<Strategy> strategy = parseStrategy(name, grid);
-    ASSERT_TRUE(static_cast<bool>(strategy));
-    EXPECT_EQ(stringifyStrategy(*strategy), name);
-  }
-}
-
 TEST(Strategy, DefaultFollowsTheMesh) {
-  for (llvm::StringRef text : {"", "auto"}) {
-    EXPECT_EQ(llvm::cantFail(parseStrategy(text, makeMesh("shard=2"))),
-              Strategy::FullShard);
-    EXPECT_EQ(
-        llvm::cantFail(parseStrategy(text, makeMesh("shard=2,replicate=1"))),
-        Strategy::HybridShard);
-  }
+  auto choose = [](llvm::StringRef mesh) {
+    return llvm::cantFail(chooseStrategy(Strategy::Auto, makeMesh(mesh)));
+  };
+  EXPECT_EQ(choose("shard=2"), Strategy::FullShard);
+  EXPECT_EQ(choose("shard=2,replicate=1"), Strategy::HybridShard);
 }
 
 TEST(Strategy, HybridNeedsAReplicateAxis) {
-  for (llvm::StringRef name : {"hybrid_shard", "hybrid_shard_zero2"}) {
-    EXPECT_EQ(getError(parseStrategy(name, makeMesh("shard=8"))),
-              "expected a mesh with a replicate axis for " + name.str() +
-                  ", got one with shard=8 alone");
-    EXPECT_EQ(getError(parseStrategy(name, makeMesh("shard=8,replicate=1"))),
-              "");
+  for (const OptionWord<Strategy> &it : getWords<Strategy>()) {
+    if (it.value == Strategy::Auto)
+      continue;
+    EXPECT_EQ(llvm::cantFail(
+                  chooseStrategy(it.value, makeMesh("shard=8,replicate=1"))),
+              it.value);
+    bool isHybrid = it.word.starts_with("hybrid_");
+    EXPECT_EQ(getError(chooseStrategy(it.value, makeMesh("shard=8"))),
+              isHybrid ? "expected a mesh with a replicate axis for " +
+                             it.word.str() + ", got one with shard=8 alone"
+                       : "");
   }
-}
-
-TEST(Strategy, RefusesOtherNames) {
-  for (llvm::StringRef name : {"FULL_SHARD", "zero3", "full", "full_shard "})
-    EXPECT_EQ(getError(parseStrategy(name, makeMesh("shard=2"))),
-              "expected full_shard, shard_grad_op, no_shard, hybrid_shard or "
-              "hybrid_shard_zero2 as strategy, got '" +
-                  name.str() + "'");
 }
 
 /// Axes of a sharding as text: "shard|replicate|keep".

@@ -53,7 +53,7 @@ struct BytesCost : CostModel {
 struct Setting {
   const char *name, *fixture, *mesh;
   bool clip, narrow;
-  const char *strategy;
+  Strategy strategy = Strategy::Auto;
 };
 
 /// In the names of tests.
@@ -325,7 +325,7 @@ TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
     EXPECT_EQ(getAddresses(applied), getAddresses(*changed));
     EXPECT_FALSE(bool(frontend->runPipeline("order", [](OpPassManager &pm) {
       ScheduleStepOptions options;
-      options.order = "in_order";
+      options.order = Order::in_order;
       pm.addNestedPass<ProgramOp>(createScheduleStep(options));
       pm.addNestedPass<ProgramOp>(createPlanArena());
       pm.addNestedPass<ProgramOp>(createVerifySchedule());
@@ -334,17 +334,17 @@ TEST_P(FixtureSteps, passesDoWhatThePlanSays) {
 }
 
 static const Setting kSettings[] = {
-    {"gpt2", "gpt2", "shard=4", false, false, "auto"},
-    {"gpt2NarrowClipped", "gpt2", "shard=2", true, true, "auto"},
-    {"gpt2Hybrid", "gpt2", "shard=2,replicate=2", true, true, "auto"},
-    {"gpt2GradOp", "gpt2", "shard=4", false, true, "shard_grad_op"},
-    {"gpt2Whole", "gpt2", "shard=4", false, false, "no_shard"},
-    {"llama", "llama", "shard=4", false, false, "auto"},
-    {"llamaHybrid", "llama", "shard=2,replicate=4", false, true, "auto"},
-    {"resnet", "resnet", "shard=4", false, false, "auto"},
-    {"resnetClipped", "resnet", "shard=8", true, true, "auto"},
-    {"mixed", "mixed", "shard=2", true, false, "auto"},
-    {"t5", "t5", "shard=2", false, true, "auto"},
+    {"gpt2", "gpt2", "shard=4", false, false},
+    {"gpt2NarrowClipped", "gpt2", "shard=2", true, true},
+    {"gpt2Hybrid", "gpt2", "shard=2,replicate=2", true, true},
+    {"gpt2GradOp", "gpt2", "shard=4", false, true, Strategy::ShardGradOp},
+    {"gpt2Whole", "gpt2", "shard=4", false, false, Strategy::NoShard},
+    {"llama", "llama", "shard=4", false, false},
+    {"llamaHybrid", "llama", "shard=2,replicate=4", false, true},
+    {"resnet", "resnet", "shard=4", false, false},
+    {"resnetClipped", "resnet", "shard=8", true, true},
+    {"mixed", "mixed", "shard=2", true, false},
+    {"t5", "t5", "shard=2", false, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(, FixtureSteps, ::testing::ValuesIn(kSettings),

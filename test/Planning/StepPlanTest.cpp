@@ -528,7 +528,7 @@ TEST(PlanFit, isNeverSlowerThanItself) {
   rules.keep = PlanRules::Keep::Never;
   rules.recompute = PlanRules::Recompute::Never;
   rules.offload = PlanRules::Offload::Never;
-  rules.group = false;
+  rules.group = PlanRules::Group::Never;
   int compared = 0;
   for (int round = 0; round != 25; ++round) {
     StepProgram program = makeRandomStep(random, 4 + random() % 3, 4);
@@ -757,7 +757,7 @@ TEST(PlanSearch, followsTheRules) {
   PlanChoices choices = getPlanChoices(program);
   PlanRules rules;
   rules.keep = PlanRules::Keep::Always;
-  rules.group = false;
+  rules.group = PlanRules::Group::Never;
   auto planned = llvm::cantFail(
       planStep(program, cost, {GroupPlacement()}, kNoBudget, rules));
   for (size_t i = 0; i != program.ops.size(); ++i) {

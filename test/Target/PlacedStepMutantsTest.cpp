@@ -68,7 +68,8 @@ constexpr ChangeClass kClasses[] = {
 };
 
 struct Setting {
-  const char *name, *mesh, *wrap, *offload;
+  const char *name, *mesh, *wrap;
+  sched::PlanRules::Offload offload;
   Focus focus;
 };
 
@@ -152,10 +153,11 @@ TEST_P(PlacedStepMutants, HarmfulOnesAreRefusedAndNoOthers) {
 INSTANTIATE_TEST_SUITE_P(
     GPT2, PlacedStepMutants,
     ::testing::Values(
-        Setting{"shard=2", "shard=2", "blocks", "auto", Focus::All},
-        Setting{"shard=2,replicate=2", "shard=2,replicate=2", "blocks", "auto",
+        Setting{"shard=2", "shard=2", "blocks", sched::PlanRules::Offload::Auto,
                 Focus::All},
+        Setting{"shard=2,replicate=2", "shard=2,replicate=2", "blocks",
+                sched::PlanRules::Offload::Auto, Focus::All},
         Setting{"starts of several transfers", "shard=2,replicate=2",
-                "size:2000", "auto", Focus::Buckets},
-        Setting{"copies to and from the host", "shard=2", "blocks", "full",
-                Focus::Copies}));
+                "size:2000", sched::PlanRules::Offload::Auto, Focus::Buckets},
+        Setting{"copies to and from the host", "shard=2", "blocks",
+                sched::PlanRules::Offload::Full, Focus::Copies}));

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Driver/InputFile.h"
+#include "fsdp/Support/PrintableText.h"
 #include "fsdp/Tool/CrashHandler.h"
-#include "fsdp/Tool/PrintableText.h"
 
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"

@@ -49,6 +49,8 @@ TRANSFER_TABLE = r"fsdp-rt/transfers\.def"
 # Kinds of programs, and scalars by name, to both.
 PROGRAMS = r"fsdp-rt/programs\.h"
 SCALARS = r"fsdp-rt/scalars\.h"
+# Words of options, beside the enumerations that they stand for.
+SUPPORT = r"fsdp/Support/"
 # What the compiler knows of the runtime.
 ABI = r"fsdp/ABI/"
 # Codes of the runtime, and the table of its calls and descriptors.
@@ -95,6 +97,9 @@ class Room:
 
 
 ROOMS = [
+    # Words of options: tables beside enumerations, and their one parser.
+    Room("lib/Support", [SUPPORT], r"mlir/"),
+    Room("include/fsdp/Support", [SUPPORT], r"mlir/"),
     # The dialect knows neither analyses nor passes.
     Room("lib/Dialect", [DIALECT, TRANSFERS, TRANSFER_TABLE, PROGRAMS, BESIDE],
          PASS_ROOM + "|mlir/Analysis/"),
@@ -110,11 +115,11 @@ ROOMS = [
     Room("lib/Cost", [TRANSFERS, COSTS, BESIDE], IR),
     Room("include/fsdp/Cost", [TRANSFERS, COSTS], IR),
     Room("lib/Schedule", [COSTS, SCHEDULE, BESIDE], IR),
-    Room("include/fsdp/Schedule", [COSTS, SCHEDULE], IR),
+    Room("include/fsdp/Schedule", [COSTS, SCHEDULE, SUPPORT], IR),
     Room("lib/Arena", [COSTS, SCHEDULE, ARENA, BESIDE], IR),
     Room("include/fsdp/Arena", [COSTS, SCHEDULE, ARENA], IR),
     Room("lib/Planning", [COSTS, SCHEDULE, ARENA, PLANNING, BESIDE], IR),
-    Room("include/fsdp/Planning", [COSTS, SCHEDULE, ARENA, PLANNING], IR),
+    Room("include/fsdp/Planning", [COSTS, SCHEDULE, ARENA, PLANNING, SUPPORT], IR),
     # Analyses look, and take no options. Step alone makes structs of IR and
     # knows costs; kernels are formed without.
     Room("lib/Analysis/Contract", [DIALECT, CONTRACT, BESIDE], LOOKS, CHANGES),
@@ -129,7 +134,7 @@ ROOMS = [
           BESIDE],
          LOOKS, CHANGES),
     Room("include/fsdp/Analysis/Step",
-         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP], LOOKS, CHANGES),
+         [DIALECT, COSTS, SCHEDULE, ARENA, CONTRACT, STEP, SUPPORT], LOOKS, CHANGES),
     Room("lib/Analysis/Kernels", [DIALECT, CONTRACT, STEP, KERNELS, BESIDE],
          LOOKS + "|" + COST, CHANGES),
     Room("include/fsdp/Analysis/Kernels", [DIALECT, CONTRACT, STEP, KERNELS],
@@ -191,19 +196,22 @@ ROOMS = [
          [DIALECT, SCHEDULE, CONTRACT, STEP, KERNELS, PASSES, BESIDE], "",
          CHANGES),
     Room("passes", [DIALECT, CONTRACT, STEP, PASSES]),
-    Room("include/fsdp/Passes", [DIALECT, SCHEDULE, PASSES]),
+    Room("include/fsdp/Passes", [DIALECT, SCHEDULE, PASSES, SUPPORT]),
+    # Enumerations of all rooms, as options take them.
+    Room("include/fsdp/Passes/OptionTypes.h",
+         [DIALECT, SCHEDULE, PLANNING, STEP, SUPPORT]),
     # What fsdp-plan-step decides, for those who compare plans.
     Room("include/fsdp/Passes/ProgramPlan.h",
          [DIALECT, COSTS, SCHEDULE, PLANNING]),
     # What all tools share: crashes, files, text for a terminal.
-    Room("tools/lib/Tool", [TOOL, BESIDE], CODE),
-    Room("tools/lib/include/fsdp/Tool", [TOOL], CODE),
+    Room("tools/lib/Tool", [TOOL, SUPPORT, BESIDE], CODE),
+    Room("tools/lib/include/fsdp/Tool", [TOOL, SUPPORT], CODE),
     Room("tools/lib/Target",
-         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET,
+         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, SUPPORT, TARGET,
           DEPENDENT, BESIDE],
          COST),
     Room("tools/lib/include/fsdp/Target",
-         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, TARGET], COST),
+         [DIALECT, ABI, SCHEDULE, CONTRACT, STEP, PASSES, TOOL, SUPPORT, TARGET], COST),
     # Reports are made of plain structs, of any tool's step.
     Room("tools/lib/Plan/Report",
          [COSTS, SCHEDULE, ARENA, PLANNING, REPORT, BESIDE], IR),
@@ -211,18 +219,18 @@ ROOMS = [
          [COSTS, SCHEDULE, ARENA, PLANNING, REPORT], IR),
     # From files to a program: fsdp-compile, and what fsdp-plan reads with.
     Room("tools/lib/Driver",
-         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
+         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL, SUPPORT,
           TARGET, REPORT, DRIVER, BESIDE]),
     Room("tools/lib/include/fsdp/Driver",
-         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL,
+         [DIALECT, COSTS, SCHEDULE, PLANNING, CONTRACT, STEP, PASSES, TOOL, SUPPORT,
           TARGET, REPORT, DRIVER]),
     # fsdp-plan: makes no code.
     Room("tools/lib/Plan",
          [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, CONTRACT, STEP, PASSES,
-          TOOL, DRIVER, PLAN, BESIDE], CODE),
+          TOOL, SUPPORT, DRIVER, PLAN, BESIDE], CODE),
     Room("tools/lib/include/fsdp/Plan",
          [DIALECT, COSTS, SCHEDULE, ARENA, PLANNING, CONTRACT, STEP, PASSES,
-          TOOL, DRIVER, PLAN], CODE),
+          TOOL, SUPPORT, DRIVER, PLAN], CODE),
     # The runtime, which builds without the compiler.
     Room("include/fsdp-rt", [r"fsdp-rt/"], DEVICES),
     # What all rooms of the runtime share: status, types, threads, sums.

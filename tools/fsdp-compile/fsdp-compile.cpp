@@ -140,9 +140,13 @@ static llvm::SmallVector<OptionRule> getRules() {
   auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
     rules.push_back({&option, "--cluster", schedule.cluster, {}, reason});
   };
-  auto needOrder = [&](const cl::Option &option, llvm::StringRef value,
+  auto needOrder = [&](const cl::Option &option, Order order,
                        llvm::StringRef reason) {
-    rules.push_back({&option, "--order", schedule.order, {value}, reason});
+    rules.push_back({&option,
+                     "--order",
+                     getWord<Order>(schedule.order),
+                     {getWord(order)},
+                     reason});
   };
   needCluster(step.getMemoryBudget(), "without one nothing is chosen");
   needCluster(schedule.profile, "without one kernels' times do not matter");
@@ -156,13 +160,13 @@ static llvm::SmallVector<OptionRule> getRules() {
         &option->get() == &schedule.profile)
       continue;
     needCluster(option->get(), "without one nothing is chosen");
-    needOrder(option->get(), "scheduled", "nothing else makes a plan");
+    needOrder(option->get(), Order::scheduled, "nothing else makes a plan");
   }
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &schedule.forwardPrefetch, &schedule.backwardPrefetch,
            &schedule.limitAllGathers}) {
     needCluster(*option, "without one nothing is put in order");
-    needOrder(*option, "fsdp", "it says how FSDP orders");
+    needOrder(*option, Order::fsdp, "it says how FSDP orders");
   }
   return rules;
 }
@@ -222,12 +226,6 @@ static int compileStep(int argc, char **argv) {
     return reportError(std::move(error));
   options.from = *parseLevel(from);
   const SchedulePipelineOptions &schedule = step.get().schedule;
-  if (llvm::Error error =
-          expectOneOf(schedule.order, {"scheduled", "fsdp", "in_order"}))
-    return reportError(std::move(error));
-  if (llvm::Error error =
-          expectOneOf(schedule.backwardPrefetch, {"pre", "post", "none"}))
-    return reportError(std::move(error));
   if (llvm::Error error = checkRules(getRules()))
     return reportError(std::move(error));
   if (llvm::Error error = checkLevels(options))

@@ -47,11 +47,9 @@ static cl::opt<std::string>
     timeline("timeline", cl::value_desc("out.json"),
              cl::desc("Write a Chrome trace, which Perfetto opens"),
              cl::cat(category));
-static cl::opt<std::string>
-    order("order", cl::init("planned"),
-          cl::desc("With --timeline, what it shows: in_order | fsdp | "
-                   "scheduled | planned"),
-          cl::cat(category));
+static cl::opt<ShownOrder> order("order", cl::init(ShownOrder::Planned),
+                                 cl::desc("With --timeline, what it shows:"),
+                                 cl::cat(category));
 static cl::opt<std::string> html("html", cl::value_desc("out.html"),
                                  cl::desc("Write a page for a browser"),
                                  cl::cat(category));
@@ -109,8 +107,8 @@ static int planStep(int argc, char **argv) {
   cl::ParseCommandLineOptions(
       argc, argv, "Says what a training step takes on a cluster, and why\n");
 
-  if (llvm::Error error = expectTexts({&target, &computeDtype, &fsdpOptions,
-                                       &compare, &timeline, &order, &html}))
+  if (llvm::Error error = expectTexts(
+          {&target, &computeDtype, &fsdpOptions, &compare, &timeline, &html}))
     return reportError(std::move(error));
   std::vector<SweepAxis> axes;
   if (sweep.getNumOccurrences()) {

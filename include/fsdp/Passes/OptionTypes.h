@@ -8,7 +8,11 @@
 #ifndef FSDP_PASSES_OPTIONTYPES_H
 #define FSDP_PASSES_OPTIONTYPES_H
 
-#include "llvm/Support/CommandLine.h"
+#include "fsdp/Analysis/Step/Strategy.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Planning/PlanRules.h"
+#include "fsdp/Schedule/FSDPSchedules.h"
+#include "fsdp/Support/WordParser.h"
 
 #include <cstdint>
 
@@ -21,18 +25,23 @@ enum class AttentionMode { Fused, Decomposed };
 /// leaves it to whoever plans; no pass takes it.
 enum class AccumulateIn { None, Shard, Whole, Auto };
 
-/// The words for it, of passes, pipelines and tools.
-inline llvm::cl::ValuesClass getAccumulateInValues() {
-  return llvm::cl::values(
-      clEnumValN(AccumulateIn::None, "none", "there are none (default)"),
-      clEnumValN(AccumulateIn::Shard, "shard",
-                 "a rank's piece, reduced after each micro-batch"),
-      clEnumValN(AccumulateIn::Whole, "whole",
-                 "a rank's whole gradient, reduced after the last one"),
-      clEnumValN(AccumulateIn::Auto, "auto",
-                 "of tools: whichever is faster within the memory (needs "
-                 "--cluster)"));
-}
+FSDP_WORDS(AttentionMode, {E::Fused, "fused", "one kernel (default)"},
+           {E::Decomposed, "decomposed", "op by op"})
+
+FSDP_WORDS(
+    AccumulateIn, {E::None, "none", "there are none (default)"},
+    {E::Shard, "shard", "a rank's piece, reduced after each micro-batch"},
+    {E::Whole, "whole", "a rank's whole gradient, reduced after the last one"},
+    {E::Auto, "auto",
+     "of tools: whichever is faster within the memory (needs --cluster)"})
+
+FSDP_WORDS(Order,
+           {E::scheduled, stringifyOrder(E::scheduled),
+            "as is fastest within the memory (default)"},
+           {E::fsdp, stringifyOrder(E::fsdp),
+            "as FSDP prefetches, one unit ahead"},
+           {E::in_order, stringifyOrder(E::in_order),
+            "each transfer is waited for at once"})
 
 /// How fine kernels may be that a target runs well: what fsdp-form-kernels
 /// takes as options of these names, fsdp-split-column-sums as `items`, and
@@ -50,5 +59,15 @@ inline KernelLimits getCpuKernelLimits() {
 }
 
 } // namespace mlir::fsdp
+
+FSDP_WORD_OPTION(mlir::fsdp::AccumulateIn)
+FSDP_WORD_OPTION(mlir::fsdp::AttentionMode)
+FSDP_WORD_OPTION(mlir::fsdp::Order)
+FSDP_WORD_OPTION(mlir::fsdp::Strategy)
+FSDP_WORD_OPTION(mlir::fsdp::sched::BackwardPrefetch)
+FSDP_WORD_OPTION(mlir::fsdp::sched::PlanRules::Group)
+FSDP_WORD_OPTION(mlir::fsdp::sched::PlanRules::Keep)
+FSDP_WORD_OPTION(mlir::fsdp::sched::PlanRules::Offload)
+FSDP_WORD_OPTION(mlir::fsdp::sched::PlanRules::Recompute)
 
 #endif // FSDP_PASSES_OPTIONTYPES_H

@@ -142,10 +142,8 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
   let options = [
     Option<"mesh", "mesh", "std::string", /*default=*/"\"shard=2\"",
            "ranks per axis: shard=N or shard=N,replicate=M">,
-    Option<"strategy", "strategy", "std::string", /*default=*/"\"auto\"",
-           "full_shard | shard_grad_op | no_shard | hybrid_shard | "
-           "hybrid_shard_zero2 | auto (hybrid_shard where the mesh has a "
-           "replicate axis, else full_shard)">,
+    Option<"strategy", "strategy", "Strategy", /*default=*/"Strategy::Auto",
+           "parameters, gradients and optimizer states are sharded:">,
     Option<"paramDtype", "param-dtype", "std::string", /*default=*/"\"\"",
            "element type parameters are gathered in; as traced where empty">,
     Option<"evalFullPrecision", "eval-full-precision", "bool", /*default=*/"false",
@@ -199,10 +197,8 @@ def AddAccumulation : Pass<"fsdp-add-accumulation", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
   let options = [
-    Option<"accumulateIn", "in", "::mlir::fsdp::AccumulateIn",
-           /*default=*/"::mlir::fsdp::AccumulateIn::None",
-           "what accumulators hold",
-           "::mlir::fsdp::getAccumulateInValues()">
+    Option<"accumulateIn", "in", "AccumulateIn", /*default=*/"AccumulateIn::None",
+           "what accumulators hold:">
   ];
 }
 
@@ -283,15 +279,18 @@ def PlanStep : Pass<"fsdp-plan-step", "::mlir::fsdp::ProgramOp"> {
     Option<"budget", "budget", "int64_t", /*default=*/"0",
            "bytes for the arena; 0: what fsdp.budget of the module leaves, else "
            "what the device has">,
-    Option<"reshardAfterForward", "reshard-after-forward", "std::string",
-           /*default=*/"\"auto\"", "auto, true or false (keep all)">,
-    Option<"recompute", "recompute", "std::string", /*default=*/"\"auto\"",
-           "auto (where the step does not fit, or something better does "
-           "instead), none or full">,
-    Option<"offload", "offload", "std::string", /*default=*/"\"auto\"",
-           "auto (likewise), none or full">,
-    Option<"bucket", "bucket", "std::string", /*default=*/"\"auto\"",
-           "auto or none">
+    Option<"reshardAfterForward", "reshard-after-forward",
+           "sched::PlanRules::Keep", /*default=*/"sched::PlanRules::Keep::Auto",
+           "gathered parameters between forward and backward are:">,
+    Option<"recompute", "recompute", "sched::PlanRules::Recompute",
+           /*default=*/"sched::PlanRules::Recompute::Auto",
+           "what backward computes again:">,
+    Option<"offload", "offload", "sched::PlanRules::Offload",
+           /*default=*/"sched::PlanRules::Offload::Auto",
+           "activations that are on the host between forward and backward:">,
+    Option<"bucket", "bucket", "sched::PlanRules::Group",
+           /*default=*/"sched::PlanRules::Group::Auto",
+           "transfers that are issued together:">
   ];
 }
 
@@ -450,8 +449,8 @@ def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::fsdp::ProgramOp"> {
     Option<"profile", "profile", "std::string", /*default=*/"\"\"",
            "times of the step's kernels, as an executable writes them with "
            "--profile: asked before the cluster">,
-    Option<"order", "order", "std::string", /*default=*/"\"scheduled\"",
-           "scheduled, fsdp or in_order">,
+    Option<"order", "order", "Order", /*default=*/"Order::scheduled",
+           "the order in which the step runs:">,
     Option<"budget", "budget", "int64_t", /*default=*/"0",
            "bytes of a rank; 0: what fsdp.budget of the module leaves, else what "
            "the cluster's device has">,
@@ -466,8 +465,9 @@ def ScheduleStep : Pass<"fsdp-schedule-step", "::mlir::fsdp::ProgramOp"> {
            "the gaps of the arena; 0: the budget">,
     Option<"forwardPrefetch", "forward-prefetch", "bool", /*default=*/"true",
            "order=fsdp: gather the next unit of forward while one computes">,
-    Option<"backwardPrefetch", "backward-prefetch", "std::string",
-           /*default=*/"\"pre\"", "order=fsdp: pre, post or none">,
+    Option<"backwardPrefetch", "backward-prefetch", "sched::BackwardPrefetch",
+           /*default=*/"sched::BackwardPrefetch::Pre",
+           "order=fsdp: backward gathers the next unit:">,
     Option<"limitAllGathers", "limit-all-gathers", "bool", /*default=*/"true",
            "order=fsdp: at most two units are gathered at once">
   ];

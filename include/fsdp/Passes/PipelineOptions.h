@@ -14,6 +14,8 @@
 #ifndef FSDP_PASSES_PIPELINEOPTIONS_H
 #define FSDP_PASSES_PIPELINEOPTIONS_H
 
+#include "fsdp/Support/OptionWords.h"
+
 #include "mlir/Pass/PassOptions.h"
 
 namespace mlir::fsdp {
@@ -69,7 +71,7 @@ protected:
       if constexpr (std::is_same_v<T, bool>)
         os << (value ? "" : "=false");
       else if constexpr (std::is_enum_v<T>)
-        os << ' ' << *this->getParser().findArgStrForValue(value);
+        os << ' ' << getWord(value);
       else
         os << ' ' << value;
     }

@@ -24,13 +24,10 @@ struct PartitionOptions : PipelineOptions {
   Option<std::string> mesh{*this, "mesh",
                            llvm::cl::desc("shard=N or shard=N,replicate=M"),
                            llvm::cl::init("shard=2")};
-  Option<std::string> strategy{
+  Option<Strategy> strategy{
       *this, "strategy",
-      llvm::cl::desc(
-          "full_shard | shard_grad_op | no_shard | hybrid_shard | "
-          "hybrid_shard_zero2 (default: full_shard, or hybrid_shard where the "
-          "mesh has a replicate axis)"),
-      llvm::cl::init("auto")};
+      llvm::cl::desc("Parameters, gradients and optimizer states are sharded:"),
+      llvm::cl::init(Strategy::Auto)};
   Option<std::string> wrap{
       *this, "wrap",
       llvm::cl::desc(
@@ -88,7 +85,7 @@ struct PartitionOptions : PipelineOptions {
       llvm::cl::desc("Compile in gradient accumulation (the executable's "
                      "--accumulate gives the number of micro-batches), with "
                      "accumulators that hold:"),
-      llvm::cl::init(AccumulateIn::None), getAccumulateInValues()};
+      llvm::cl::init(AccumulateIn::None)};
 };
 
 /// Options of `fsdp-kernels`.
@@ -101,10 +98,7 @@ struct KernelOptions : PipelineOptions {
   Option<AttentionMode> attention{
       *this, "attention",
       llvm::cl::desc("Attention as one kernel, or op by op as traced:"),
-      llvm::cl::init(AttentionMode::Fused),
-      llvm::cl::values(
-          clEnumValN(AttentionMode::Fused, "fused", "one kernel (default)"),
-          clEnumValN(AttentionMode::Decomposed, "decomposed", "op by op"))};
+      llvm::cl::init(AttentionMode::Fused)};
   Option<bool> checkAll{
       *this, "check-all", kOfDriver,
       llvm::cl::desc("check indices that are known to be in range, too"),
@@ -186,24 +180,25 @@ struct OptimizeOptions : PipelineOptions {
       llvm::cl::desc("bytes for the arena; 0: what fsdp.budget of the module "
                      "leaves, else what the device has"),
       llvm::cl::init(0)};
-  Option<std::string> reshardAfterForward{
+  Option<sched::PlanRules::Keep> reshardAfterForward{
       *this, "reshard-after-forward",
-      llvm::cl::desc(
-          "auto | true | false (gathered parameters stay for backward)"),
-      llvm::cl::init("auto")};
-  Option<std::string> recompute{
-      *this, "recompute",
-      llvm::cl::desc("auto | none | full: what backward computes again"),
-      llvm::cl::init("auto")};
-  Option<std::string> offload{
+      llvm::cl::desc("Gathered parameters between forward and backward are:"),
+      llvm::cl::init(sched::PlanRules::Keep::Auto)};
+  Option<sched::PlanRules::Recompute> recompute{
+      *this, "recompute", llvm::cl::desc("What backward computes again:"),
+      llvm::cl::init(sched::PlanRules::Recompute::Auto)};
+  Option<sched::PlanRules::Offload> offload{
       *this, "offload",
-      llvm::cl::desc("auto | none | full: activations that are in the host's "
-                     "memory between forward and backward"),
-      llvm::cl::init("auto")};
-  Option<std::string> bucket{
-      *this, "bucket",
-      llvm::cl::desc("auto | none: transfers that are issued together"),
-      llvm::cl::init("auto")};
+      llvm::cl::desc("Activations that are in the host's memory between "
+                     "forward and backward:"),
+      llvm::cl::init(sched::PlanRules::Offload::Auto)};
+  Option<sched::PlanRules::Group> bucket{
+      *this, "bucket", llvm::cl::desc("Transfers that are issued together:"),
+      llvm::cl::init(sched::PlanRules::Group::Auto)};
+
+  sched::PlanRules getRules() const {
+    return {reshardAfterForward, recompute, offload, bucket, std::nullopt};
+  }
 };
 
 /// Options of `fsdp-schedule`.
@@ -213,19 +208,18 @@ struct SchedulePipelineOptions : OptimizeOptions {
       *this, "memory-budget", kOfDriver,
       llvm::cl::desc("bytes that a rank may use; 0: what the device has"),
       llvm::cl::init(0)};
-  Option<std::string> order{
-      *this, "order",
-      llvm::cl::desc("scheduled | fsdp (prefetch one unit ahead) | in_order"),
-      llvm::cl::init("scheduled")};
+  Option<Order> order{*this, "order",
+                      llvm::cl::desc("The order in which the step runs:"),
+                      llvm::cl::init(Order::scheduled)};
   Option<bool> forwardPrefetch{
       *this, "forward-prefetch",
       llvm::cl::desc(
           "With --order fsdp: gather the next unit of forward early"),
       llvm::cl::init(true)};
-  Option<std::string> backwardPrefetch{
+  Option<sched::BackwardPrefetch> backwardPrefetch{
       *this, "backward-prefetch",
-      llvm::cl::desc("With --order fsdp: pre | post | none"),
-      llvm::cl::init("pre")};
+      llvm::cl::desc("With --order fsdp: backward gathers the next unit:"),
+      llvm::cl::init(sched::BackwardPrefetch::Pre)};
   Option<bool> limitAllGathers{
       *this, "limit-all-gathers",
       llvm::cl::desc(
@@ -240,7 +234,7 @@ struct SchedulePipelineOptions : OptimizeOptions {
 
   /// Whether the step is planned before it is ordered: orders without a plan
   /// take what they take.
-  bool hasPlan() const { return order == "scheduled"; }
+  bool hasPlan() const { return order == Order::scheduled; }
 };
 
 /// Options of `fsdp-cuda-kernels`.

@@ -9,8 +9,7 @@
 #define FSDP_PLANNING_PLANRULES_H
 
 #include "fsdp/Schedule/ScheduleProblem.h"
-
-#include "llvm/Support/Error.h"
+#include "fsdp/Support/OptionWords.h"
 
 #include <optional>
 #include <string>
@@ -34,7 +33,7 @@ struct PlanRules {
   enum class Recompute { Auto, Never, Full } recompute = Recompute::Auto;
   /// Full: everything that can be and is not computed again.
   enum class Offload { Auto, Never, Full } offload = Offload::Auto;
-  bool group = true;
+  enum class Group { Auto, Never } group = Group::Auto;
   /// What the search leaves alone although no rule decides it, because what it
   /// found with it does not fit when it is packed.
   std::optional<PlanDecision::Kind> leftOut;
@@ -50,13 +49,27 @@ struct PlanRules {
   }
 };
 
-/// As options say it: reshard_after_forward "auto", "true" or "false",
-/// recompute and offload "auto", "none" or "full", bucket "auto" or "none".
-llvm::Expected<PlanRules> parsePlanRules(llvm::StringRef reshardAfterForward,
-                                         llvm::StringRef recompute,
-                                         llvm::StringRef offload,
-                                         llvm::StringRef bucket);
-
 } // namespace mlir::fsdp::sched
+
+namespace mlir::fsdp {
+FSDP_WORDS(sched::PlanRules::Keep,
+           {E::Auto, "auto", "kept where the step gets faster (default)"},
+           {E::Never, "true", "freed, and gathered again"},
+           {E::Always, "false", "kept"})
+
+FSDP_WORDS(sched::PlanRules::Recompute,
+           {E::Auto, "auto", "what makes the step fit, or pays (default)"},
+           {E::Never, "none", "nothing"},
+           {E::Full, "full", "all that saves memory"})
+
+FSDP_WORDS(sched::PlanRules::Offload,
+           {E::Auto, "auto", "those that make the step fit, or pay (default)"},
+           {E::Never, "none", "none"},
+           {E::Full, "full", "all that can be and are not computed again"})
+
+FSDP_WORDS(sched::PlanRules::Group,
+           {E::Auto, "auto", "those with which the step is faster (default)"},
+           {E::Never, "none", "none"})
+} // namespace mlir::fsdp
 
 #endif // FSDP_PLANNING_PLANRULES_H

@@ -14,15 +14,11 @@
 #define FSDP_SCHEDULE_FSDPSCHEDULES_H
 
 #include "fsdp/Schedule/ScheduleProblem.h"
-
-#include <optional>
+#include "fsdp/Support/OptionWords.h"
 
 namespace mlir::fsdp::sched {
 
 enum class BackwardPrefetch { None, Pre, Post };
-/// "none", "pre" or "post"; nothing for any other text.
-std::optional<BackwardPrefetch> parseBackwardPrefetch(llvm::StringRef text);
-llvm::StringRef stringify(BackwardPrefetch prefetch);
 
 struct FSDPOptions {
   bool forwardPrefetch = true;
@@ -47,5 +43,12 @@ Schedule scheduleLikeFSDP(const ScheduleProblem &problem,
                           const FSDPOptions &options);
 
 } // namespace mlir::fsdp::sched
+
+namespace mlir::fsdp {
+FSDP_WORDS(sched::BackwardPrefetch,
+           {E::Pre, "pre", "before the gradients of this one (default)"},
+           {E::Post, "post", "after the gradients of this one"},
+           {E::None, "none", "when it is read"})
+} // namespace mlir::fsdp
 
 #endif // FSDP_SCHEDULE_FSDPSCHEDULES_H

@@ -44,40 +44,17 @@ Expected<MeshShape> MeshShape::parse(StringRef text) {
   return mesh;
 }
 
-static constexpr std::pair<llvm::StringLiteral, Strategy> kStrategies[] = {
-    {"full_shard", Strategy::FullShard},
-    {"shard_grad_op", Strategy::ShardGradOp},
-    {"no_shard", Strategy::NoShard},
-    {"hybrid_shard", Strategy::HybridShard},
-    {"hybrid_shard_zero2", Strategy::HybridShardZero2},
-};
-
-Expected<Strategy> mlir::fsdp::parseStrategy(StringRef text,
-                                             const MeshShape &mesh) {
-  if (text.empty() || text == "auto")
+Expected<Strategy> mlir::fsdp::chooseStrategy(Strategy asked,
+                                              const MeshShape &mesh) {
+  if (asked == Strategy::Auto)
     return mesh.hasReplicate ? Strategy::HybridShard : Strategy::FullShard;
-  for (auto [name, strategy] : kStrategies) {
-    if (name != text)
-      continue;
-    bool hybrid = strategy == Strategy::HybridShard ||
-                  strategy == Strategy::HybridShardZero2;
-    if (hybrid && !mesh.hasReplicate)
-      return llvm::createStringError(
-          "expected a mesh with a replicate axis for " + text +
-          ", got one with shard=" + llvm::Twine(mesh.shard) + " alone");
-    return strategy;
-  }
-  return llvm::createStringError(
-      "expected full_shard, shard_grad_op, no_shard, hybrid_shard "
-      "or hybrid_shard_zero2 as strategy, got '" +
-      text + "'");
-}
-
-StringRef mlir::fsdp::stringifyStrategy(Strategy strategy) {
-  for (auto [name, value] : kStrategies)
-    if (value == strategy)
-      return name;
-  llvm_unreachable("every strategy has a name");
+  bool isHybrid =
+      asked == Strategy::HybridShard || asked == Strategy::HybridShardZero2;
+  if (isHybrid && !mesh.hasReplicate)
+    return llvm::createStringError(
+        "expected a mesh with a replicate axis for " + getWord(asked) +
+        ", got one with shard=" + llvm::Twine(mesh.shard) + " alone");
+  return asked;
 }
 
 Sharding mlir::fsdp::getSharding(Strategy strategy, const MeshShape &mesh) {
@@ -88,6 +65,8 @@ Sharding mlir::fsdp::getSharding(Strategy strategy, const MeshShape &mesh) {
     axes.push_back("shard");
   };
   switch (strategy) {
+  case Strategy::Auto:
+    llvm_unreachable("expected a strategy that was chosen");
   case Strategy::ShardGradOp:
     sharding.keep = true;
     [[fallthrough]];

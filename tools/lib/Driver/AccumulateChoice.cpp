@@ -16,20 +16,6 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-StringRef fsdp::stringify(AccumulateIn in) {
-  switch (in) {
-  case AccumulateIn::None:
-    return "none";
-  case AccumulateIn::Shard:
-    return "shard";
-  case AccumulateIn::Whole:
-    return "whole";
-  case AccumulateIn::Auto:
-    return "auto";
-  }
-  llvm_unreachable("not an AccumulateIn");
-}
-
 void AccumulateTrial::add(ProgramKind kind, Time time, int64_t bytes) {
   arenaBytes = std::max(arenaBytes, bytes);
   if (getTraits(kind).accumulates)
@@ -45,7 +31,7 @@ size_t fsdp::pickAccumulate(ArrayRef<AccumulateTrial> trials) {
 }
 
 std::string fsdp::describe(const AccumulateTrial &trial) {
-  std::string text = ("accumulate in " + stringify(trial.in) + ": ").str();
+  std::string text = ("accumulate in " + getWord(trial.in) + ": ").str();
   if (!trial.fits)
     return text + "does not fit, " + formatBytes(trial.leastBudget) + " would";
   return text + llvm::formatv("micro-batch {0:f3} ms, last {1:f3} ms, arena "

@@ -16,12 +16,12 @@
 #include "fsdp/Driver/StepTargets.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Support/PrintableText.h"
 #include "fsdp/Target/CPU/CodeGen.h"
 #include "fsdp/Target/CUDA/CudaTarget.h"
 #include "fsdp/Target/Linker.h"
 #include "fsdp/Target/ProgramHeader.h"
 #include "fsdp/Tool/OutputFile.h"
-#include "fsdp/Tool/PrintableText.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Pass/PassManager.h"
@@ -241,10 +241,10 @@ llvm::Error Compiler::readSchedule() {
         std::pair(options.partition.accumulateIn == AccumulateIn::Auto,
                   "--accumulate-in auto")})
     if (isChosen && !wanted.hasPlan())
-      return llvm::createStringError(llvm::Twine("expected --order scheduled "
-                                                 "beside ") +
-                                     option + ", got " + wanted.order +
-                                     ": nothing else makes a plan");
+      return llvm::createStringError(
+          "expected --order " + getWord(Order::scheduled) + " beside " +
+          option + ", got " + getWord<Order>(wanted.order) +
+          ": nothing else makes a plan");
   if (!options.memoryBudget.empty())
     warnAboveDevice(schedule->getMemoryBudget(), schedule->getCluster());
   return llvm::Error::success();

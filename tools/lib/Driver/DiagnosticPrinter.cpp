@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Driver/DiagnosticPrinter.h"
+#include "fsdp/Support/PrintableText.h"
 #include "fsdp/Tool/CrashHandler.h"
-#include "fsdp/Tool/PrintableText.h"
 
 #include "mlir/IR/Location.h"
 #include "llvm/Support/SourceMgr.h"

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Driver/InputFile.h"
-#include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Support/PrintableText.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "llvm/ADT/ScopeExit.h"

@@ -57,7 +57,7 @@ fsdp::makeCompileReport(ModuleOp module, const CompileOptions &options,
   if (auto strategy = module->getAttrOfType<StringAttr>(names::kStrategy))
     report.strategy = strategy.str();
   report.cluster = scheduler.getCluster().name;
-  report.order = options.schedule.order;
+  report.order = getWord<Order>(options.schedule.order);
   report.budget = getArenaBudget(module).value_or(0);
   ProgramOp train = getTrainProgram(module);
   for (auto program : module.getOps<ProgramOp>()) {

@@ -7,7 +7,7 @@
 
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Cost/Cluster.h"
-#include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Support/PrintableText.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

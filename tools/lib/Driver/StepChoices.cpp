@@ -8,7 +8,7 @@
 #include "StepChoices.h"
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Driver/Trials.h"
-#include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Support/PrintableText.h"
 
 #include "mlir/IR/Remarks.h"
 
@@ -147,5 +147,5 @@ void StepChoices::report() {
     reportTrials(loc, "AccumulateIn", "fsdp-add-accumulation",
                  ArrayRef(accumulators), accumulator,
                  "micro-batches in {0} are no slower",
-                 stringify(accumulators[accumulator].in));
+                 getWord(accumulators[accumulator].in));
 }

@@ -8,7 +8,7 @@
 #include "fsdp/Driver/StepCommandLine.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Driver/WrapChoice.h"
-#include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Support/PrintableText.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -113,14 +113,6 @@ std::string mlir::fsdp::getToolDir(const char *argv0, void *address) {
   return llvm::sys::path::parent_path(path).str();
 }
 
-/// "exe, so or llvm".
-static std::string joinOr(llvm::ArrayRef<llvm::StringRef> words) {
-  std::string last = words.back().str();
-  if (words.size() == 1)
-    return last;
-  return llvm::join(words.drop_back(), ", ") + " or " + last;
-}
-
 llvm::Error mlir::fsdp::expectOneOf(const cl::opt<std::string> &option,
                                     llvm::ArrayRef<llvm::StringRef> values) {
   if (llvm::is_contained(values, option.getValue()))
@@ -177,10 +169,12 @@ OptionRule StepCommandLine::getProfileRule() const {
 llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
   OptionRule rule{nullptr,
                   "--strategy",
-                  options.partition.strategy,
-                  {"auto", "full_shard", "hybrid_shard"},
+                  getWord<Strategy>(options.partition.strategy),
+                  {getWord(Strategy::Auto), getWord(Strategy::FullShard),
+                   getWord(Strategy::HybridShard)},
                   "the others keep parameters gathered for backward"};
-  if (options.schedule.reshardAfterForward == "true" && !holds(rule))
+  if (options.schedule.reshardAfterForward == sched::PlanRules::Keep::Never &&
+      !holds(rule))
     return refuse("reshard-after-forward", rule);
   OptionRule precision{nullptr,
                        "--param-dtype",

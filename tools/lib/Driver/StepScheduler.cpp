@@ -17,7 +17,7 @@
 #include "fsdp/Plan/Report/PlanReport.h"
 #include "fsdp/Schedule/ClusterCost.h"
 #include "fsdp/Schedule/Timeline.h"
-#include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Support/PrintableText.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -30,12 +30,7 @@ llvm::Expected<StepScheduler> StepScheduler::create(const StepOptions &step,
   StepScheduler result;
   Copyable<SchedulePipelineOptions> &options = result.options;
   options = step.schedule;
-  auto rules =
-      sched::parsePlanRules(options.reshardAfterForward, options.recompute,
-                            options.offload, options.bucket);
-  if (!rules)
-    return rules.takeError();
-  result.rules = *rules;
+  result.rules = options.getRules();
   auto file = findCluster(options.cluster, toolDir);
   if (!file)
     return file.takeError();

@@ -19,7 +19,7 @@ using namespace mlir::fsdp::sched;
 /// The program that fsdp-compile makes with these options in @order, for the
 /// times in @profile or, if it is empty, in the cluster file.
 static llvm::Expected<StepProgram>
-compileProgram(PlanOptions options, StringRef order, StringRef profile) {
+compileProgram(PlanOptions options, Order order, StringRef profile) {
   // As fsdp-compile, which makes code for processors unless told otherwise.
   if (options.targets.empty())
     options.targets = kCpuTarget.str();
@@ -38,14 +38,13 @@ compileProgram(PlanOptions options, StringRef order, StringRef profile) {
     if (llvm::Error error = frontend.runStage(frontend.getModule(), stage))
       return std::move(error);
   SchedulePipelineOptions &schedule = options.schedule;
-  // What runs without queues is issued in order.
-  schedule.order = order == "synchronous" ? "in_order" : order.str();
+  schedule.order = order;
   schedule.profile = profile.str();
   auto fsdp = parseFSDPOptions(options.fsdp);
   if (!fsdp)
     return fsdp.takeError();
   schedule.forwardPrefetch = fsdp->forwardPrefetch;
-  schedule.backwardPrefetch = stringify(fsdp->backwardPrefetch).str();
+  schedule.backwardPrefetch = fsdp->backwardPrefetch;
   schedule.limitAllGathers = fsdp->limitAllGathers;
   auto scheduler = StepScheduler::create(options, options.toolDir);
   if (!scheduler)
@@ -65,21 +64,23 @@ llvm::Error fsdp::addComparison(const PlanOptions &options,
   if (!traces)
     return traces.takeError();
   const RunTrace &trace = traces->front();
-  if (!llvm::is_contained({"scheduled", "fsdp", "in_order", "synchronous"},
-                          trace.order))
+  // What runs without queues is issued in order.
+  std::optional<Order> order = trace.order == "synchronous"
+                                   ? Order::in_order
+                                   : parseWord<Order>(trace.order);
+  if (!order)
     return llvm::createStringError(
-        trace.path +
-        ": expected a run in order scheduled, fsdp or in_order, "
-        "got '" +
-        trace.order + "', which fsdp-plan simulates and no executable writes");
-  auto program = compileProgram(options, trace.order, "");
+        trace.path + ": expected a run in order " + listWords<Order>() +
+        ", got '" + trace.order +
+        "', which fsdp-plan simulates and no executable writes");
+  auto program = compileProgram(options, *order, "");
   if (!program)
     return program.takeError();
   auto run = makeRunVariant(*program, trace);
   // What ran may have been compiled for the times in the profile.
   if (!run && !options.schedule.profile.empty()) {
     llvm::consumeError(run.takeError());
-    program = compileProgram(options, trace.order, options.schedule.profile);
+    program = compileProgram(options, *order, options.schedule.profile);
     if (!program)
       return program.takeError();
     run = makeRunVariant(*program, trace);

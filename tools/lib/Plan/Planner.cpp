@@ -14,8 +14,8 @@
 #include "fsdp/Driver/Trials.h"
 #include "fsdp/Driver/WrapChoice.h"
 #include "fsdp/Plan/Report/PlanCompare.h"
+#include "fsdp/Support/PrintableText.h"
 #include "fsdp/Tool/OutputFile.h"
-#include "fsdp/Tool/PrintableText.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -174,7 +174,7 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
 
   if (llvm::Error error = write(*timeline, [&](raw_ostream &os) {
         for (const PlanVariant &variant : report.variants)
-          if (variant.name == options.shownOrder)
+          if (variant.name == getWord(options.shownOrder))
             printPlanTrace(report, variant, os);
       }))
     return error;

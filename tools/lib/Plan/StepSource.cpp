@@ -198,12 +198,11 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
       return llvm::createStringError("expected each name once in --fsdp, got " +
                                      name + " twice");
     if (name == "backward_prefetch") {
-      auto prefetch = parseBackwardPrefetch(value);
+      auto prefetch = parseWord<BackwardPrefetch>(value);
       if (!prefetch)
         return llvm::createStringError(
-            "expected backward_prefetch=none, pre or post in "
-            "--fsdp, got '" +
-            value + "'");
+            "expected backward_prefetch=" + listWords<BackwardPrefetch>() +
+            " in --fsdp, got '" + value + "'");
       options.backwardPrefetch = *prefetch;
       continue;
     }
@@ -212,9 +211,8 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
     if (flag == std::end(flags) || (value != "true" && value != "false"))
       return llvm::createStringError(
           "expected --fsdp to hold forward_prefetch, limit_all_gathers or "
-          "all_reduce_stream=true or false, or backward_prefetch=none, pre or "
-          "post, got '" +
-          part + "'");
+          "all_reduce_stream=true or false, or backward_prefetch=" +
+          listWords<BackwardPrefetch>() + ", got '" + part + "'");
     *flag->second = value == "true";
   }
   options.allReduceOnReduceQueue = !allReduceStream;
@@ -223,22 +221,11 @@ llvm::Expected<FSDPOptions> fsdp::parseFSDPOptions(StringRef text) {
 
 llvm::Error fsdp::readSettings(const PlanOptions &options,
                                PlanSettings &settings) {
-  static constexpr StringLiteral orders[] = {"in_order", "fsdp", "scheduled",
-                                             "planned"};
-  if (!llvm::is_contained(orders, options.shownOrder))
-    return llvm::createStringError(
-        "expected --order in_order, fsdp, scheduled or planned, got '" +
-        options.shownOrder + "'");
   auto fsdpOptions = parseFSDPOptions(options.fsdp);
   if (!fsdpOptions)
     return fsdpOptions.takeError();
   settings.fsdp = *fsdpOptions;
-  auto rules = parsePlanRules(
-      options.schedule.reshardAfterForward, options.schedule.recompute,
-      options.schedule.offload, options.schedule.bucket);
-  if (!rules)
-    return rules.takeError();
-  settings.rules = *rules;
+  settings.rules = options.schedule.getRules();
   if (!options.memoryBudget.empty()) {
     auto bytes = parseBytes(options.memoryBudget);
     if (!bytes)

@@ -77,7 +77,7 @@ private:
   std::map<std::string, Outcome> lowered;
 };
 
-/// --memory-budget, --compute-dtype, --order, and what else can be refused
+/// --memory-budget, --compute-dtype, and what else can be refused
 /// before a step is read.
 llvm::Error readSettings(const PlanOptions &options, PlanSettings &settings);
 

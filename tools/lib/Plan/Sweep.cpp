@@ -12,8 +12,8 @@
 #include "fsdp/Analysis/Step/WrapPolicy.h"
 #include "fsdp/Driver/OptionValues.h"
 #include "fsdp/Driver/StepCommandLine.h"
+#include "fsdp/Support/PrintableText.h"
 #include "fsdp/Tool/OutputFile.h"
-#include "fsdp/Tool/PrintableText.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -87,15 +87,17 @@ mlir::fsdp::parseSweep(llvm::ArrayRef<std::string> texts) {
   return axes;
 }
 
-/// @name: of kAxes.
-static void setOption(PlanOptions &options, StringRef name, StringRef value) {
+/// @name: of kAxes. Returns true where the option has refused @value, and has
+/// printed why: it is none of its words.
+static bool setOption(PlanOptions &options, StringRef name, StringRef value) {
   if (name == "memory-budget")
     options.memoryBudget = value.str();
   if (name == "compute-dtype")
     options.computeDtype = value.str();
-  for (ListedOption *option : options.getListed())
-    if (option->get().ArgStr == name)
-      option->get().addOccurrence(0, name, value);
+  return llvm::any_of(options.getListed(), [&](ListedOption *option) {
+    return option->get().ArgStr == name &&
+           option->get().addOccurrence(0, name, value);
+  });
 }
 
 /// A value that is wrong whatever the other options are ends the sweep: it is a
@@ -106,15 +108,9 @@ static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
   PlanSettings settings;
   if (axis == "mesh")
     return MeshShape::parse(value).takeError();
-  if (axis == "strategy") {
-    MeshShape any;
-    any.hasReplicate = true;
-    return parseStrategy(value, any).takeError();
-  }
   if (axis == "cluster")
     return readCluster(options).takeError();
-  if (axis == "memory-budget" || axis == "compute-dtype" ||
-      axis == "recompute" || axis == "offload") {
+  if (axis == "memory-budget" || axis == "compute-dtype") {
     if (llvm::Error error = readSettings(options, settings))
       return error;
     if (settings.budget && !options.schedule.cluster.empty()) {
@@ -127,9 +123,9 @@ static llvm::Error checkValue(const PlanOptions &options, StringRef axis,
   }
   if (axis == "wrap")
     return WrapPolicy::parse(value).takeError();
-  // What is left is a type.
+  // What is left is a word, which its option has taken, or a type.
   MLIRContext context;
-  if (!parseFloatType(&context, value))
+  if (axis.ends_with("dtype") && !parseFloatType(&context, value))
     return llvm::createStringError("expected " + kFloatTypeWords + " as --" +
                                    axis + ", got '" + value + "'");
   return llvm::Error::success();
@@ -140,7 +136,8 @@ static llvm::Error checkAxes(const PlanOptions &options,
   for (const SweepAxis &axis : axes)
     for (StringRef value : axis.values) {
       PlanOptions changed = options;
-      setOption(changed, axis.name, value);
+      if (setOption(changed, axis.name, value))
+        return llvm::make_error<ReportedError>("");
       if (llvm::Error error = checkValue(changed, axis.name, value))
         return error;
     }

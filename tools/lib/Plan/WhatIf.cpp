@@ -151,6 +151,13 @@ private:
     all.back().settings.likely = {};
     return all.back().options;
   }
+  /// @value of @option, a member of the options of schedules.
+  template <typename Option, typename Enum>
+  void addWord(Option option, Enum value) {
+    auto &changed = addOption("").schedule.*option;
+    changed = value;
+    all.back().title = ("--" + changed.ArgStr + " " + getWord(value)).str();
+  }
   void addMemory(const PlanReport &report);
   void addStrategies(const LoweredStep &step);
   void addMeshes(int64_t world, int64_t now);
@@ -211,15 +218,14 @@ void Candidates::addStrategies(const LoweredStep &step) {
   }
   // With reshard_after_forward left to it, the planner keeps what pays.
   if (base.settings.rules.keep == PlanRules::Keep::Never)
-    addOption("--reshard-after-forward auto").schedule.reshardAfterForward =
-        "auto";
+    addWord(&OptimizeOptions::reshardAfterForward, PlanRules::Keep::Auto);
   if (base.settings.rules.recompute != PlanRules::Recompute::Auto)
-    addOption("--recompute auto").schedule.recompute = "auto";
+    addWord(&OptimizeOptions::recompute, PlanRules::Recompute::Auto);
   if (base.settings.rules.offload != PlanRules::Offload::Auto && cluster.host)
-    addOption("--offload auto").schedule.offload = "auto";
-  if (step.strategy == "full_shard")
+    addWord(&OptimizeOptions::offload, PlanRules::Offload::Auto);
+  if (step.strategy == getWord(Strategy::FullShard))
     addMeshes(mesh->getWorldSize(), mesh->getWorldSize());
-  else if (step.strategy == "hybrid_shard")
+  else if (step.strategy == getWord(Strategy::HybridShard))
     addMeshes(mesh->getWorldSize(), mesh->shard);
 }
 
@@ -229,18 +235,19 @@ void Candidates::addMeshes(int64_t world, int64_t now) {
   std::set<int64_t> sizes = {1, cluster.gpusPerNode, world, 2 * now};
   if (now % 2 == 0)
     sizes.insert(now / 2);
-  bool isAsked =
-      base.options.partition.strategy != PlanOptions().partition.strategy;
+  bool isAsked = base.options.partition.strategy != Strategy::Auto;
   for (int64_t size : sizes) {
     if (size == now || world % size)
       continue;
     std::string shape = "shard=" + std::to_string(size);
     if (size != world)
       shape += ",replicate=" + std::to_string(world / size);
-    PlanOptions &options =
-        addOption("--mesh " + shape + (isAsked ? " --strategy auto" : ""));
+    std::string title = "--mesh " + shape;
+    if (isAsked)
+      title += (" --strategy " + getWord(Strategy::Auto)).str();
+    PlanOptions &options = addOption(title);
     options.partition.mesh = shape;
-    options.partition.strategy = PlanOptions().partition.strategy;
+    options.partition.strategy = Strategy::Auto;
   }
 }
 

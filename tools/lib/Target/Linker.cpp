@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Target/Linker.h"
-#include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Support/PrintableText.h"
 #include "fsdp/Tool/RunProgram.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -96,9 +96,9 @@ llvm::Error mlir::fsdp::link(const LinkOptions &options, StringRef output) {
   // Programs run where the C and C++ libraries are older than here: what nobody
   // calls asks for glibc 2.36, and so does libgcc's archive for 2.35, where
   // libgcc_s, whose symbols do not change, unwinds.
-  args.insert(args.end(), {"-o", output.str(), "-pthread", "-ldl", "-lm",
-                           "-static-libstdc++", "-shared-libgcc",
-                           "-Wl,--gc-sections",
-                           "-Wl,--as-needed", "-Wl,-z,noexecstack"});
+  args.insert(args.end(),
+              {"-o", output.str(), "-pthread", "-ldl", "-lm",
+               "-static-libstdc++", "-shared-libgcc", "-Wl,--gc-sections",
+               "-Wl,--as-needed", "-Wl,-z,noexecstack"});
   return run(args, output);
 }

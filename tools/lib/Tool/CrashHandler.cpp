@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Tool/CrashHandler.h"
-#include "fsdp/Tool/PrintableText.h"
+#include "fsdp/Support/PrintableText.h"
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"

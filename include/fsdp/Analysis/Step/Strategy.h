@@ -8,6 +8,8 @@
 #ifndef FSDP_ANALYSIS_STEP_STRATEGY_H
 #define FSDP_ANALYSIS_STEP_STRATEGY_H
 
+#include "fsdp/Support/OptionWords.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -31,6 +33,8 @@ struct MeshShape {
 
 /// PyTorch's sharding strategies, under their names in lower case.
 enum class Strategy {
+  /// HybridShard where the mesh has a replicate axis, else FullShard.
+  Auto,
   FullShard,
   ShardGradOp,
   NoShard,
@@ -38,11 +42,22 @@ enum class Strategy {
   HybridShardZero2
 };
 
-/// Reads a strategy; "" and "auto" stand for full_shard, or hybrid_shard where
-/// the mesh has a replicate axis. Refuses a hybrid strategy without one.
-llvm::Expected<Strategy> parseStrategy(llvm::StringRef text,
-                                       const MeshShape &mesh);
-llvm::StringRef stringifyStrategy(Strategy strategy);
+FSDP_WORDS(Strategy,
+           {E::Auto, "auto",
+            "full_shard, or hybrid_shard on a mesh with a replicate axis "
+            "(default)"},
+           {E::FullShard, "full_shard", "all of them, over all ranks"},
+           {E::ShardGradOp, "shard_grad_op",
+            "full_shard, but gathered once for forward and backward"},
+           {E::NoShard, "no_shard", "none of them"},
+           {E::HybridShard, "hybrid_shard",
+            "full_shard over one axis, replicated over the other"},
+           {E::HybridShardZero2, "hybrid_shard_zero2",
+            "shard_grad_op over one axis, replicated over the other"})
+
+/// What @asked is on @mesh, never Auto. Refuses a hybrid strategy without a
+/// replicate axis.
+llvm::Expected<Strategy> chooseStrategy(Strategy asked, const MeshShape &mesh);
 
 /// What a strategy means for a flat parameter.
 struct Sharding {
@@ -51,7 +66,8 @@ struct Sharding {
   bool keep = false;
 };
 
-/// full_shard on a mesh with a replicate axis shards over both axes.
+/// Of a strategy that was chosen. full_shard on a mesh with a replicate axis
+/// shards over both axes.
 Sharding getSharding(Strategy strategy, const MeshShape &mesh);
 
 } // namespace mlir::fsdp

@@ -261,7 +261,7 @@ static PlanRules getFSDPRules(PlanRules::Recompute recompute,
   rules.recompute = recompute;
   rules.keep = keep;
   rules.offload = PlanRules::Offload::Never;
-  rules.group = false;
+  rules.group = PlanRules::Group::Never;
   return rules;
 }
 

@@ -39,9 +39,6 @@ struct AccumulateTrial {
   void add(ProgramKind kind, Time time, int64_t bytes);
 };
 
-/// "shard", as on the command line.
-llvm::StringRef stringify(AccumulateIn in);
-
 /// The index of the one whose micro-batches are fastest, of those that fit;
 /// where none does, of the one that needs least. Of equal ones, that with the
 /// faster last micro-batch, then the first.

@@ -17,9 +17,18 @@
 
 namespace mlir::fsdp {
 
+/// What --timeline shows.
+enum class ShownOrder { InOrder, FSDP, Scheduled, Planned };
+
+FSDP_WORDS(ShownOrder,
+           {E::InOrder, getWord(Order::in_order), "one after the other"},
+           {E::FSDP, getWord(Order::fsdp), "as FSDP prefetches (--fsdp)"},
+           {E::Scheduled, getWord(Order::scheduled),
+            "the best order without a plan"},
+           {E::Planned, "planned", "the plan (default)"})
+
 struct PlanOptions : StepOptions {
-  /// What --timeline shows: in_order, fsdp, scheduled or planned.
-  std::string shownOrder = "planned";
+  ShownOrder shownOrder = ShownOrder::Planned;
   /// What kernels get code for, as the option of fsdp-compile. Then their
   /// workspace and scratch memory count, and kernels are as coarse as these
   /// need. Empty: no code is made, and neither counts.
@@ -53,5 +62,7 @@ llvm::Error plan(const PlanOptions &options);
 llvm::Expected<sched::FSDPOptions> parseFSDPOptions(llvm::StringRef text);
 
 } // namespace mlir::fsdp
+
+FSDP_WORD_OPTION(mlir::fsdp::ShownOrder)
 
 #endif // FSDP_PLAN_PLANNER_H

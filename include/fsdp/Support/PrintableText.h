@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_TOOL_PRINTABLETEXT_H
-#define FSDP_TOOL_PRINTABLETEXT_H
+#ifndef FSDP_SUPPORT_PRINTABLETEXT_H
+#define FSDP_SUPPORT_PRINTABLETEXT_H
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -34,4 +34,4 @@ bool isPrintable(llvm::StringRef text);
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_TOOL_PRINTABLETEXT_H
+#endif // FSDP_SUPPORT_PRINTABLETEXT_H
