@@ -126,8 +126,21 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   programs.addPass(createGroupCollectives());
 }
 
-void fsdp::buildOrderPipeline(OpPassManager &pm,
+static void addReserveMemory(OpPassManager &pm,
+                             const SchedulePipelineOptions &options) {
+  pm.addPass(createReserveMemory({options.cluster, options.memoryBudget}));
+}
+
+void fsdp::buildDraftPipeline(OpPassManager &pm,
                               const SchedulePipelineOptions &options) {
+  addReserveMemory(pm, options);
+  pm.addNestedPass<ProgramOp>(createPlanArena({/*draft=*/true}));
+}
+
+/// Orders programs, by the orders that were found with their plans or as the
+/// options say.
+static void addOrder(OpPassManager &pm,
+                     const SchedulePipelineOptions &options) {
   ScheduleStepOptions schedule;
   schedule.cluster = options.cluster;
   schedule.profile = options.profile;
@@ -140,24 +153,60 @@ void fsdp::buildOrderPipeline(OpPassManager &pm,
   programs.addPass(createScheduleStep(schedule));
 }
 
-void fsdp::buildTimedArenaPipeline(OpPassManager &pm,
-                                   const OptimizeOptions &options) {
+/// A place for every value of an ordered program, and what it takes then.
+static void addTimedArena(OpPassManager &pm, const OptimizeOptions &options) {
   OpPassManager &programs = pm.nest<ProgramOp>();
   programs.addPass(createPlanArena());
   programs.addPass(createTimeStep({options.cluster, options.profile}));
 }
 
+Stage fsdp::getVerifyScheduleStage() {
+  return {"verify schedule", [](OpPassManager &pm) {
+            pm.addNestedPass<ProgramOp>(createVerifySchedule());
+          }};
+}
+
+Stage fsdp::getArenaStage(bool guard) {
+  return {kArenaStage, [=](OpPassManager &pm) {
+            buildArenaPipeline(pm, guard);
+            pm.addNestedPass<ProgramOp>(createVerifySchedule());
+          }};
+}
+
+SmallVector<Stage>
+fsdp::getScheduleStages(const SchedulePipelineOptions &options) {
+  SmallVector<Stage> stages;
+  if (options.hasPlan())
+    stages.push_back({kPlanStage,
+                      [&](OpPassManager &pm) {
+                        addReserveMemory(pm, options);
+                        buildOptimizePipeline(pm, options);
+                      },
+                      {{"fsdp-plan-step", true, true},
+                       {"fsdp-offload-activations", true, false}}});
+  stages.push_back({"schedule",
+                    [&](OpPassManager &pm) {
+                      if (!options.hasPlan())
+                        addReserveMemory(pm, options);
+                      addOrder(pm, options);
+                    },
+                    {{"fsdp-schedule-step", true, true}}});
+  stages.push_back(
+      {kArenaStage, [&](OpPassManager &pm) { addTimedArena(pm, options); }});
+  if (!options.guard) {
+    stages.push_back(getVerifyScheduleStage());
+    return stages;
+  }
+  // Borders come on top of what was packed within the budget.
+  stages.push_back(getArenaStage(/*guard=*/true));
+  stages.back().what = kGuardedArenaStage;
+  return stages;
+}
+
 void fsdp::buildSchedulePipeline(OpPassManager &pm,
                                  const SchedulePipelineOptions &options) {
-  pm.addPass(createReserveMemory({options.cluster, options.memoryBudget}));
-  if (options.hasPlan())
-    buildOptimizePipeline(pm, options);
-  buildOrderPipeline(pm, options);
-  buildTimedArenaPipeline(pm, options);
-  // Borders come on top of what was packed within the budget.
-  if (options.guard)
-    buildArenaPipeline(pm, /*guard=*/true);
-  pm.addNestedPass<ProgramOp>(createVerifySchedule());
+  for (const Stage &stage : getScheduleStages(options))
+    stage.build(pm);
 }
 
 void fsdp::buildCpuKernelPipeline(OpPassManager &pm) {

@@ -10,6 +10,7 @@
 
 #include "fsdp/Passes/OptionTypes.h"
 #include "fsdp/Passes/PipelineOptions.h"
+#include "fsdp/Passes/Stage.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
@@ -273,18 +274,28 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 /// kernels.
 void buildOptimizePipeline(OpPassManager &pm, const OptimizeOptions &options);
 
-/// L2 to L3: orders programs, by the orders that were found with their plans or
-/// as the options say.
-void buildOrderPipeline(OpPassManager &pm,
+/// Names of stages that targets share, or that tools ask for.
+inline constexpr StringLiteral kKernelCodeStage = "code for kernels",
+                               kPlanStage = "plan and order",
+                               kArenaStage = "arena",
+                               kGuardedArenaStage = "guarded arena";
+
+/// L2 with kernels' code: what arenas may take, and drafts of them for the
+/// planner, which wants to know how large things are and which share memory.
+void buildDraftPipeline(OpPassManager &pm,
                         const SchedulePipelineOptions &options);
 
-/// L3: a place for every value of an ordered program, and what it takes then.
-void buildTimedArenaPipeline(OpPassManager &pm, const OptimizeOptions &options);
-
-/// L2 with kernels' code to L3: the budget, the plan where order is scheduled,
-/// the order and the arena, verified. Registered as `fsdp-schedule`.
+/// L2 with kernels' code to L3: the plan where order is scheduled, the order by
+/// the budget, the arena and what the programs take then, verified. @options
+/// must outlive the stages.
+llvm::SmallVector<Stage>
+getScheduleStages(const SchedulePipelineOptions &options);
+/// All of them. Registered as `fsdp-schedule`.
 void buildSchedulePipeline(OpPassManager &pm,
                            const SchedulePipelineOptions &options);
+
+/// Verifies programs of L3.
+Stage getVerifyScheduleStage();
 
 /// Code for every kernel: a BLAS call, vector loops, or bufferized loops.
 /// Registered as `fsdp-cpu-kernels`.
@@ -301,6 +312,8 @@ void buildLowerCudaKernelsPipeline(OpPassManager &pm);
 /// L2 to L3: a place for every state and value, whatever places there were.
 /// @guard: with borders behind all of them. Registered as `fsdp-arena`.
 void buildArenaPipeline(OpPassManager &pm, bool guard = false);
+/// The same, verified: the stage of a step that no cluster orders.
+Stage getArenaStage(bool guard);
 
 /// Kernels and runtime calls to the LLVM dialect. Registered as
 /// `fsdp-lower-to-llvm`. `expandBf16`: the processor does not round to bf16, so

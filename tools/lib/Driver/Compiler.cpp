@@ -285,9 +285,7 @@ static std::optional<Stage> getVerifyStage(Level from) {
                    pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
                  }};
   if (from == Level::L3)
-    return Stage{"verify schedule", [](OpPassManager &pm) {
-                   pm.addNestedPass<ProgramOp>(createVerifySchedule());
-                 }};
+    return getVerifyScheduleStage();
   return std::nullopt;
 }
 
@@ -306,21 +304,6 @@ static void warnOfUnreadOptimizer(const CompileOptions &options,
         << makePrintable(beside) << " is not read: the step has "
         << OptimizerSpec().printConstants()
         << "; --optimizer-file reads it, --optimizer adamw says so\n";
-}
-
-/// Without a cluster every collective stands where its result is needed.
-static Stage getUnplannedStage(bool guard) {
-  return {"arena",
-          [=](OpPassManager &pm) {
-            buildArenaPipeline(pm, guard);
-            pm.addNestedPass<ProgramOp>(createVerifySchedule());
-          },
-          {},
-          [](ModuleOp) {
-            llvm::errs() << "not planned: collectives run where they stand; "
-                            "with --cluster they are ordered, and step and "
-                            "bound said\n";
-          }};
 }
 
 static Stage getLowerStage(const StepTargets &targets) {
@@ -380,10 +363,11 @@ SmallVector<Stage> Compiler::getStages() {
     stages.front().remarking.push_back({"fsdp-assign-units", false, true});
   if (options.from < Level::L3 && to >= Level::L3) {
     llvm::append_range(stages, getKernelCodeStages(targets));
+    // Without a cluster every collective stands where its result is needed.
     if (schedule)
-      llvm::append_range(stages, schedule->getStages(options.schedule.guard));
+      llvm::append_range(stages, schedule->getStages());
     else
-      stages.push_back(getUnplannedStage(options.schedule.guard));
+      stages.push_back(getArenaStage(options.schedule.guard));
   }
   if (to == Level::LLVM)
     stages.push_back(getLowerStage(targets));
@@ -400,6 +384,11 @@ llvm::Error Compiler::runStages(ArrayRef<Stage> stages,
         return error;
     if (llvm::Error error = frontend.runStage(frontend.getModule(), stage))
       return error;
+    if (schedule)
+      schedule->report(frontend.getModule(), stage.what);
+    else if (stage.what == kArenaStage)
+      llvm::errs() << "not planned: collectives run where they stand; with "
+                      "--cluster they are ordered, and step and bound said\n";
   }
   return llvm::Error::success();
 }

@@ -236,11 +236,7 @@ SmallVector<Stage> fsdp::getPartitionStages(const StepOptions &options,
 }
 
 llvm::Error Frontend::runStage(ModuleOp module, const Stage &stage) {
-  if (llvm::Error error = runPipeline(module, stage.what, stage.build))
-    return error;
-  if (stage.report)
-    stage.report(module);
-  return llvm::Error::success();
+  return runPipeline(module, stage.what, stage.build);
 }
 
 llvm::Error Frontend::partition(ModuleOp module, const StepOptions &options) {

@@ -49,10 +49,6 @@ llvm::Expected<StepScheduler> StepScheduler::create(const StepOptions &step,
   return result;
 }
 
-void StepScheduler::reserve(OpPassManager &pm) const {
-  pm.addPass(createReserveMemory({options.cluster, options.memoryBudget}));
-}
-
 /// Warns, at the first call of each, of kernels that take much of @program far
 /// below their roof (getSlowKernels).
 static void warnOfSlowKernels(ProgramOp program, const Cluster &cluster) {
@@ -87,7 +83,7 @@ static bool hasIdealKernels(ModuleOp module, const Cluster &cluster) {
 /// "step 412.3 ms, bound 406.8 ms, gap 1.4 %": what the programs take by the
 /// cost model, and what no order could beat; of further programs with their
 /// names.
-void StepScheduler::report(ModuleOp module) const {
+void StepScheduler::reportTimes(ModuleOp module) const {
   int64_t budget = getArenaBudget(module).value_or(0);
   bool isIdeal = hasIdealKernels(module, cluster);
   for (auto program : module.getOps<ProgramOp>()) {
@@ -119,60 +115,24 @@ static void reportGuarded(ModuleOp module) {
                  << " over the budget\n";
 }
 
-SmallVector<Stage> StepScheduler::getStages(bool guard) const {
-  SmallVector<Stage> stages;
-  if (options.hasPlan())
-    stages.push_back({kPlanStage,
-                      [&](OpPassManager &pm) {
-                        reserve(pm);
-                        buildOptimizePipeline(pm, options);
-                      },
-                      {{"fsdp-plan-step", true, true},
-                       {"fsdp-offload-activations", true, false}}});
-  stages.push_back({"schedule",
-                    [&](OpPassManager &pm) {
-                      if (!options.hasPlan())
-                        reserve(pm);
-                      buildOrderPipeline(pm, options);
-                    },
-                    {{"fsdp-schedule-step", true, true}}});
-  stages.push_back(
-      {"arena",
-       [&](OpPassManager &pm) { buildTimedArenaPipeline(pm, options); },
-       {},
-       [&](ModuleOp module) { report(module); }});
-  if (guard)
-    stages.push_back({"guarded arena",
-                      [](OpPassManager &pm) {
-                        buildArenaPipeline(pm, /*guard=*/true);
-                        pm.addNestedPass<ProgramOp>(createVerifySchedule());
-                      },
-                      {},
-                      reportGuarded});
-  else
-    stages.push_back({"verify schedule", [](OpPassManager &pm) {
-                        pm.addNestedPass<ProgramOp>(createVerifySchedule());
-                      }});
-  return stages;
+void StepScheduler::report(ModuleOp module, StringRef stage) const {
+  if (stage == kArenaStage)
+    reportTimes(module);
+  else if (stage == kGuardedArenaStage)
+    reportGuarded(module);
 }
 
 llvm::Error StepScheduler::run(Frontend &frontend) const {
-  ModuleOp module = frontend.getModule();
-  for (Stage &stage : getStages(/*guard=*/false)) {
-    stage.report = nullptr;
-    if (llvm::Error error = frontend.runStage(module, stage))
+  for (const Stage &stage : getStages())
+    if (llvm::Error error = frontend.runStage(frontend.getModule(), stage))
       return error;
-  }
   return llvm::Error::success();
 }
 
-/// The planner wants to know how large things are and which share memory, and
-/// what there is for it.
 llvm::Error StepScheduler::makeDrafts(Frontend &frontend,
                                       ModuleOp module) const {
   return frontend.runPipeline(module, "draft", [&](OpPassManager &pm) {
-    reserve(pm);
-    pm.addNestedPass<ProgramOp>(createPlanArena({/*draft=*/true}));
+    buildDraftPipeline(pm, options);
   });
 }
 

@@ -29,13 +29,7 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
 
 SmallVector<Stage> fsdp::getKernelCodeStages(const StepTargets &targets) {
   SmallVector<Stage> stages;
-  for (const std::unique_ptr<Target> &target : targets) {
-    Stage stage{"code for kernels", [&target = *target](OpPassManager &pm) {
-                  target.buildKernelPipeline(pm);
-                }};
-    for (auto [pass, passed, missed] : target->getKernelRemarks())
-      stage.remarking.push_back({pass, passed, missed});
-    stages.push_back(std::move(stage));
-  }
+  for (const std::unique_ptr<Target> &target : targets)
+    stages.push_back(target->getKernelStage());
   return stages;
 }

@@ -10,8 +10,10 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-void CpuTarget::buildKernelPipeline(OpPassManager &pm) const {
-  buildCpuKernelPipeline(pm);
+Stage CpuTarget::getKernelStage() const {
+  return {kKernelCodeStage,
+          buildCpuKernelPipeline,
+          {{"fsdp-vectorize-kernels", false, true}}};
 }
 
 void CpuTarget::describe(LowerOptions &options) const {

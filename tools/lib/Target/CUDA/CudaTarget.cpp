@@ -25,11 +25,16 @@ KernelLimits CudaTarget::getKernelLimits() const {
           /*sumItems=*/65536, /*rowAlignment=*/16, /*epilogues=*/true};
 }
 
-void CudaTarget::buildKernelPipeline(OpPassManager &pm) const {
-  CudaKernelOptions options;
-  options.tf32 = tf32;
-  options.tuning = tuning;
-  buildCudaKernelPipeline(pm, options);
+Stage CudaTarget::getKernelStage() const {
+  return {kKernelCodeStage,
+          [this](OpPassManager &pm) {
+            CudaKernelOptions options;
+            options.tf32 = tf32;
+            options.tuning = tuning;
+            buildCudaKernelPipeline(pm, options);
+          },
+          {{"fsdp-emit-cuda-attention", true, false},
+           {"fsdp-emit-cuda-kernels", true, true}}};
 }
 
 void CudaTarget::describe(LowerOptions &options) const {

@@ -14,7 +14,6 @@
 
 #include "fsdp/Driver/Level.h"
 #include "fsdp/Driver/RemarkLog.h"
-#include "fsdp/Driver/Stage.h"
 #include "fsdp/Driver/StepOptions.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -13,6 +13,8 @@
 #ifndef FSDP_DRIVER_REMARKLOG_H
 #define FSDP_DRIVER_REMARKLOG_H
 
+#include "fsdp/Passes/Stage.h"
+
 #include "mlir/IR/Location.h"
 #include "llvm/Support/Error.h"
 
@@ -25,12 +27,6 @@ namespace mlir::fsdp {
 
 /// Refuses a @filter, the value of @option, that is no regular expression.
 llvm::Error checkRegex(llvm::StringRef option, llvm::StringRef filter);
-
-/// A pass that remarks, and of which kinds.
-struct RemarkingPass {
-  llvm::StringRef name;
-  bool passed, missed;
-};
 
 /// Which remarks are wanted, by the names of the passes that make them; as
 /// mlir-opt's options of these names. Nothing: none of that kind.

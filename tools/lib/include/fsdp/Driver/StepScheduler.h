@@ -11,13 +11,9 @@
 #include "fsdp/Cost/Cluster.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 #include "fsdp/Driver/Frontend.h"
-#include "fsdp/Driver/Stage.h"
 #include "fsdp/Passes/ProgramPlan.h"
 
 namespace mlir::fsdp {
-
-/// The stage that plans.
-inline constexpr llvm::StringLiteral kPlanStage = "plan and order";
 
 /// Plans and orders the programs of a frontend, which is at L2 with kernels, so
 /// that their arenas fit: one budget, of which states take their part in each.
@@ -31,13 +27,16 @@ public:
   using Plans = llvm::StringMap<ProgramPlan>;
 
   /// From L2 with kernels' code to L3, with the plan and in the order that
-  /// fitStep finds for the budget, as fsdp-plan does: fsdp-schedule in parts.
-  /// If none fits, the error says which budget would do. @guard: with borders,
-  /// which come on top of what was packed within the budget. The scheduler must
+  /// fitStep finds for the budget, as fsdp-plan does: those of fsdp-schedule.
+  /// If none fits, the error says which budget would do. The scheduler must
   /// outlive them.
-  llvm::SmallVector<Stage> getStages(bool guard) const;
+  llvm::SmallVector<Stage> getStages() const {
+    return getScheduleStages(options);
+  }
   /// Runs all of them.
   llvm::Error run(Frontend &frontend) const;
+  /// Prints to stderr what is known of @module once @stage has run.
+  void report(ModuleOp module, llvm::StringRef stage) const;
 
   /// Looks for plans of the programs of @module that @wants names, and orders
   /// of them, as fsdp-plan-step does. @module is at L2 with kernels' code;
@@ -55,9 +54,8 @@ public:
   int64_t getMemoryBudget() const { return options.memoryBudget; }
 
 private:
-  void reserve(OpPassManager &pm) const;
   llvm::Error makeDrafts(Frontend &frontend, ModuleOp module) const;
-  void report(ModuleOp module) const;
+  void reportTimes(ModuleOp module) const;
 
   /// With the cluster's file and the budget in bytes.
   Copyable<SchedulePipelineOptions> options;

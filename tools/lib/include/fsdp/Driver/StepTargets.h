@@ -8,7 +8,6 @@
 #ifndef FSDP_DRIVER_STEPTARGETS_H
 #define FSDP_DRIVER_STEPTARGETS_H
 
-#include "fsdp/Driver/Stage.h"
 #include "fsdp/Target/Target.h"
 
 #include "llvm/ADT/SmallVector.h"

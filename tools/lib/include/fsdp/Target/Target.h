@@ -29,14 +29,9 @@ public:
   virtual StringRef getKind() const = 0;
   /// How fine kernels may be that the target runs well.
   virtual KernelLimits getKernelLimits() const = 0;
-  /// Passes that give every kernel its code, from L2's launches.
-  virtual void buildKernelPipeline(OpPassManager &pm) const = 0;
-  /// Those of these passes that remark what they did, or did not do.
-  struct KernelRemarks {
-    StringRef pass;
-    bool passed, missed;
-  };
-  virtual std::vector<KernelRemarks> getKernelRemarks() const = 0;
+  /// Passes that give every kernel its code, from L2's launches. The target
+  /// must outlive them.
+  virtual Stage getKernelStage() const = 0;
   /// What the manifest says of the target.
   virtual void describe(LowerOptions &options) const = 0;
   /// Makes of the kernels' code in a module of the LLVM dialect what the host's

@@ -21,10 +21,7 @@ public:
 
   StringRef getKind() const override { return kCpuTarget; }
   KernelLimits getKernelLimits() const override { return getCpuKernelLimits(); }
-  void buildKernelPipeline(OpPassManager &pm) const override;
-  std::vector<KernelRemarks> getKernelRemarks() const override {
-    return {{"fsdp-vectorize-kernels", false, true}};
-  }
+  Stage getKernelStage() const override;
   void describe(LowerOptions &options) const override;
   llvm::Error serializeKernels(ModuleOp module) override;
 

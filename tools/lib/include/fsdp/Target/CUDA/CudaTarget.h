@@ -21,11 +21,7 @@ public:
       : tf32(tf32), tuning(std::move(tuning)) {}
   StringRef getKind() const override { return kCudaTarget; }
   KernelLimits getKernelLimits() const override;
-  void buildKernelPipeline(OpPassManager &pm) const override;
-  std::vector<KernelRemarks> getKernelRemarks() const override {
-    return {{"fsdp-emit-cuda-attention", true, false},
-            {"fsdp-emit-cuda-kernels", true, true}};
-  }
+  Stage getKernelStage() const override;
   void describe(LowerOptions &options) const override;
   /// Defines the globals that descriptors name with the code of
   /// `@cuda_kernels`, which goes: PTX, and machine code where the toolkit's

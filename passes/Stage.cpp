@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Driver/Stage.h"
+#include "fsdp/Passes/Stage.h"
 
 #include "mlir/Pass/PassRegistry.h"
 

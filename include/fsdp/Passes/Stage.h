@@ -5,29 +5,32 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_DRIVER_STAGE_H
-#define FSDP_DRIVER_STAGE_H
-
-#include "fsdp/Driver/RemarkLog.h"
+#ifndef FSDP_PASSES_STAGE_H
+#define FSDP_PASSES_STAGE_H
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
 
 #include <functional>
 #include <string>
 
 namespace mlir::fsdp {
 
-/// Passes on a module that run one after the other, and after which it is
-/// verified.
+/// A pass that remarks, and of which kinds.
+struct RemarkingPass {
+  llvm::StringRef name;
+  bool passed, missed;
+};
+
+/// A part of a pipeline under a name of its own: passes on a module that tools
+/// run, time and reproduce together, and after which they verify the module.
 struct Stage {
   llvm::StringRef what;
   std::function<void(OpPassManager &)> build;
   /// Its passes that remark.
   llvm::SmallVector<RemarkingPass> remarking = {};
-  /// What is said once it has run; or null.
-  std::function<void(ModuleOp)> report = nullptr;
 };
 
 /// The text of all passes of @stages, as --pass-pipeline takes it; an error
@@ -36,4 +39,4 @@ llvm::Expected<std::string> printPipeline(llvm::ArrayRef<Stage> stages);
 
 } // namespace mlir::fsdp
 
-#endif // FSDP_DRIVER_STAGE_H
+#endif // FSDP_PASSES_STAGE_H
