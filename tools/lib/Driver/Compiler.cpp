@@ -39,7 +39,7 @@ namespace {
 class Compiler {
 public:
   explicit Compiler(const CompileOptions &options)
-      : options(options), frontend(options), watch(frontend.getWatch()) {}
+      : options(options), frontend(options) {}
 
   llvm::Error compile();
 
@@ -62,7 +62,6 @@ private:
   CompileOptions options;
   StepTargets targets;
   Frontend frontend;
-  Stopwatch &watch;
   OutputFile output, header;
   /// Set where the step is scheduled.
   std::optional<StepScheduler> schedule;
@@ -140,19 +139,19 @@ static std::string getManifest(ModuleOp module) {
 void Compiler::checkManifest() {
   if (!options.findManifestFault || getLevel(options.emit) != Level::LLVM)
     return;
+  Frontend::TimedPart timed(frontend, "read the manifest");
   std::string fault =
       options.findManifestFault(getManifest(frontend.getModule()));
   if (!fault.empty())
     llvm::reportFatalInternalError(Twine("the program would not start: ") +
                                    fault);
-  watch.lap("read the manifest");
 }
 
 llvm::Error Compiler::writePtx() {
+  Frontend::TimedPart timed(frontend, "LLVM: PTX");
   auto ptx = createPtx(frontend.getModule());
   if (!ptx)
     return ptx.takeError();
-  watch.lap("LLVM: PTX");
   return output.write([&](raw_ostream &os) { os << *ptx; });
 }
 
@@ -162,24 +161,26 @@ llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
   auto machine = createTargetMachine(cpu);
   if (!machine)
     return machine.takeError();
+  std::optional<Frontend::TimedPart> timed;
+  timed.emplace(frontend, "LLVM: kernels of other targets");
   for (const std::unique_ptr<Target> &target : targets) {
     if (llvm::Error error = target->serializeKernels(module))
       return error;
     if (std::string note = target->getNote(); !note.empty())
       llvm::errs() << note << "\n";
   }
-  watch.lap("LLVM: kernels of other targets");
+  timed.emplace(frontend, "LLVM: translate and optimize");
   llvm::LLVMContext llvmContext;
   auto llvmModule = translateToLLVM(module, llvmContext, **machine, cpu);
   if (!llvmModule)
     return llvmModule.takeError();
-  watch.lap("LLVM: translate and optimize");
   if (options.emit == CompileOptions::Emit::LLVM)
     return output.write(
         [&](raw_ostream &os) { (*llvmModule)->print(os, nullptr); });
   if (shared)
     addProgramFunction(**llvmModule, getProgramPrefix(options.output));
 
+  timed.emplace(frontend, "LLVM: generate code");
   auto object = TemporaryFile::create(output.getTemporaryPath());
   if (!object)
     return object.takeError();
@@ -193,7 +194,7 @@ llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
     return llvm::createStringError("expected to write beside " +
                                    options.output + ", got " +
                                    written.message());
-  watch.lap("LLVM: generate code");
+  timed.emplace(frontend, "link");
   auto runtime = findRuntime(options.toolDir);
   if (!runtime)
     return runtime.takeError();
@@ -204,7 +205,6 @@ llvm::Error Compiler::writeProgram(const TargetCpu &cpu) {
   linkOptions.soname = llvm::sys::path::filename(options.output).str();
   if (llvm::Error error = link(linkOptions, output.getTemporaryPath()))
     return error;
-  watch.lap("link");
   if (llvm::Error error = output.commit())
     return error;
   if (!shared)

@@ -20,7 +20,6 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
@@ -34,18 +33,7 @@ void fsdp::registerCompilerDialects(DialectRegistry &registry) {
 
 char ReportedError::ID;
 
-void Stopwatch::lap(StringRef what) {
-  auto now = std::chrono::steady_clock::now();
-  if (enabled)
-    llvm::errs() << llvm::format(
-                        "%8.3f s  ",
-                        std::chrono::duration<double>(now - last).count())
-                 << what << "\n";
-  last = now;
-}
-
-Frontend::Frontend(const StepOptions &options)
-    : options(options), watch(options.timing) {
+Frontend::Frontend(const StepOptions &options) : options(options) {
   DialectRegistry registry;
   registerCompilerDialects(registry);
   context.appendDialectRegistry(registry);
@@ -57,6 +45,8 @@ Frontend::Frontend(const StepOptions &options)
   context.disableMultithreading();
   diagnostics = std::make_unique<DiagnosticPrinter>(sources, &context);
   applyDefaultTimingManagerCLOptions(timing);
+  timesPasses = timing.isEnabled();
+  timing.setEnabled(timesPasses || options.timing);
   total = timing.getRootScope();
 }
 
@@ -155,8 +145,9 @@ Frontend::runPipeline(Operation *op, StringRef what,
   // pass takes longer than the passes; tests run them through fsdp-opt, which
   // does it.
   pm.enableVerifier(false);
-  TimingScope scope = total.nest(what);
-  pm.enableTiming(scope);
+  TimedPart timed(*this, what);
+  if (timesPasses)
+    pm.enableTiming(*part);
   int64_t numErrors = diagnostics->getNumErrors();
   // Copies are tried and thrown away: nobody wants their dumps or reproducers.
   bool isCompiled = module && op == module->getOperation();
@@ -166,7 +157,6 @@ Frontend::runPipeline(Operation *op, StringRef what,
     build(pm);
     failedToRun = failed(pm.run(op)) || failed(verify(op));
   }
-  watch.lap(what);
   if (!failedToRun)
     return llvm::Error::success();
   std::string message = "could not compile " + options.input;
@@ -176,14 +166,12 @@ Frontend::runPipeline(Operation *op, StringRef what,
 }
 
 llvm::Error Frontend::read() {
+  TimedPart timed(*this, "read");
   auto parsed = parse(options.input);
   if (!parsed)
     return parsed.takeError();
   module = std::move(*parsed);
-  if (llvm::Error error = addOptimizer())
-    return error;
-  watch.lap("read");
-  return llvm::Error::success();
+  return addOptimizer();
 }
 
 /// The manifest calls a step as its file is called.

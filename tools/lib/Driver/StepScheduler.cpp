@@ -145,8 +145,8 @@ StepScheduler::findPlans(Frontend &frontend, ModuleOp module,
   for (auto program : module.getOps<ProgramOp>()) {
     if (!wants(program))
       continue;
+    Frontend::TimedPart timed(frontend, kPlanStage);
     auto plan = findPlan(program, cluster, *getArenaBudget(module), rules);
-    frontend.getWatch().lap(kPlanStage);
     if (!plan)
       return plan.takeError();
     plans[program.getSymName()] = std::move(*plan);

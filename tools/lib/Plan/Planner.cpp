@@ -151,6 +151,8 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
   StepSource source(options);
   if (llvm::Error error = source.read())
     return error;
+  std::optional<Frontend::TimedPart> timed;
+  timed.emplace(source.getFrontend(), "schedule and simulate");
   auto planned = options.partition.accumulateIn == AccumulateIn::Auto
                      ? planAccumulators(source, *cluster, options, settings)
                      : planPrograms(source, *cluster, options, settings);
@@ -160,9 +162,9 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
   report.model = source.getName();
   report.items = source.getItems();
   report.options = describeOptions(options);
-  source.getWatch().lap("schedule and simulate");
+  timed.emplace(source.getFrontend(), "the step with code for its kernels");
   addCompiledStep(source, *cluster, options, settings, *planned->step, report);
-  source.getWatch().lap("the step with code for its kernels");
+  timed.reset();
   if (!options.compare.empty()) {
     PlanOptions taken = options;
     taken.partition.wrap = planned->step->wrap;
@@ -172,6 +174,7 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
   if (options.whatIf || *html)
     addWhatIfs(source, *cluster, options, settings, planned->step, report);
 
+  timed.emplace(source.getFrontend(), "write");
   if (llvm::Error error = write(*timeline, [&](raw_ostream &os) {
         for (const PlanVariant &variant : report.variants)
           if (variant.name == getWord(options.shownOrder))
@@ -190,6 +193,5 @@ llvm::Error fsdp::plan(const PlanOptions &asked) {
         printComparison(report, os);
     });
   llvm::outs().flush();
-  source.getWatch().lap("write");
   return llvm::Error::success();
 }

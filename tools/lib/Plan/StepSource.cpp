@@ -113,6 +113,7 @@ llvm::Expected<LoweredStep> StepSource::lowerFor(const StepTargets &targets,
             pm.addNestedPass<ProgramOp>(createPlanArena());
           }))
     return error;
+  Frontend::TimedPart timed(frontend, "program");
   LoweredStep step;
   ProgramOp train = getTrainProgram(*module);
   for (auto program : module->getOps<ProgramOp>()) {
@@ -132,7 +133,6 @@ llvm::Expected<LoweredStep> StepSource::lowerFor(const StepTargets &targets,
   if (!targets.empty())
     step.threadBytes = getThreadBytes(*module);
   step.notes = describeUnfused(frontend.getRemarks().take());
-  frontend.getWatch().lap("program");
   return step;
 }
 

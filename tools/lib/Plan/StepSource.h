@@ -48,7 +48,7 @@ public:
 
   llvm::Error read();
   ModuleOp getTraced() { return frontend.getModule(); }
-  Stopwatch &getWatch() { return frontend.getWatch(); }
+  Frontend &getFrontend() { return frontend; }
   const StepItems &getItems() const { return items; }
   std::string getName() const { return getModelName(options.input); }
 

@@ -272,6 +272,7 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
     if (axis.name == "cluster")
       report.cluster = std::to_string(axis.values.size()) + " clusters";
   {
+    Frontend::TimedPart timed(source.getFrontend(), "schedule and simulate");
     // IR belongs to this thread; plans of lowered steps run beside it.
     llvm::DefaultThreadPool pool;
     for (size_t i = 0; i != settings.size(); ++i) {
@@ -287,7 +288,6 @@ llvm::Error fsdp::planSweep(const PlanOptions &options) {
     }
     pool.wait();
   }
-  source.getWatch().lap("schedule and simulate");
   markBest(report);
 
   if (html)

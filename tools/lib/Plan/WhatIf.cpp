@@ -395,6 +395,7 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
                       const PlanOptions &options, const PlanSettings &settings,
                       std::shared_ptr<const LoweredStep> step,
                       PlanReport &report) {
+  Frontend::TimedPart timed(source.getFrontend(), "what would help");
   Candidates candidates(cluster, options, settings, report.fitted);
   candidates.addMachines(*step, report);
   candidates.addOptions(
@@ -430,5 +431,4 @@ void fsdp::addWhatIfs(StepSource &source, const Cluster &cluster,
   llvm::sort(report.whatIfs, [&](const WhatIf &a, const WhatIf &b) {
     return rank(a) < rank(b);
   });
-  source.getWatch().lap("what would help");
 }

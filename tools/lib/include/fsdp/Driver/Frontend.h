@@ -23,7 +23,6 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/SourceMgr.h"
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,17 +50,6 @@ llvm::SmallVector<Stage> getPartitionStages(const StepOptions &options,
 
 /// Everything the compiler loads and registers.
 void registerCompilerDialects(DialectRegistry &registry);
-
-/// Says how long the part since the last call took.
-class Stopwatch {
-public:
-  explicit Stopwatch(bool enabled) : enabled(enabled) {}
-  void lap(llvm::StringRef what);
-
-private:
-  bool enabled;
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
-};
 
 /// Reads a step and runs passes on it. Prints MLIR's diagnostics while it
 /// lives.
@@ -94,17 +82,36 @@ public:
   llvm::Error runStage(ModuleOp module, const Stage &stage);
 
   ModuleOp getModule() { return *module; }
-  Stopwatch &getWatch() { return watch; }
+
+  /// Times a part of the work while it lives, within the part that lives
+  /// already: for --timing and --mlir-timing, which print all parts when the
+  /// frontend goes. Only the thread that runs the tool makes parts.
+  class TimedPart {
+  public:
+    TimedPart(Frontend &frontend, llvm::StringRef what)
+        : frontend(frontend), outer(frontend.part), scope(outer->nest(what)) {
+      frontend.part = &scope;
+    }
+    ~TimedPart() { frontend.part = outer; }
+    TimedPart(const TimedPart &) = delete;
+    TimedPart &operator=(const TimedPart &) = delete;
+
+  private:
+    Frontend &frontend;
+    TimingScope *outer, scope;
+  };
 
 private:
   llvm::Expected<OwningOpRef<ModuleOp>> parse(llvm::StringRef file);
   llvm::Error addOptimizer();
 
   const StepOptions &options;
-  Stopwatch watch;
-  /// --mlir-timing.
   DefaultTimingManager timing;
   TimingScope total;
+  /// The innermost that is being timed.
+  TimingScope *part = &total;
+  /// --mlir-timing, rather than --timing: passes as well.
+  bool timesPasses;
   RemarkLog remarks;
   MLIRContext context;
   /// Keeps texts alive for diagnostics, which print the line they speak of.
