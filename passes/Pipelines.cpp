@@ -153,17 +153,15 @@ static void addOrder(OpPassManager &pm,
   programs.addPass(createScheduleStep(schedule));
 }
 
-/// A place for every value of an ordered program, and what it takes then.
-static void addTimedArena(OpPassManager &pm, const OptimizeOptions &options) {
+/// A place for every value of an ordered program, and what it takes then. The
+/// verifier right behind needs no ExtractedStep of its own.
+static void addTimedArena(OpPassManager &pm,
+                          const SchedulePipelineOptions &options) {
   OpPassManager &programs = pm.nest<ProgramOp>();
   programs.addPass(createPlanArena());
   programs.addPass(createTimeStep({options.cluster, options.profile}));
-}
-
-Stage fsdp::getVerifyScheduleStage() {
-  return {"verify schedule", [](OpPassManager &pm) {
-            pm.addNestedPass<ProgramOp>(createVerifySchedule());
-          }};
+  if (!options.guard)
+    programs.addPass(createVerifySchedule());
 }
 
 Stage fsdp::getArenaStage(bool guard) {
@@ -193,13 +191,11 @@ fsdp::getScheduleStages(const SchedulePipelineOptions &options) {
                     {{"fsdp-schedule-step", true, true}}});
   stages.push_back(
       {kArenaStage, [&](OpPassManager &pm) { addTimedArena(pm, options); }});
-  if (!options.guard) {
-    stages.push_back(getVerifyScheduleStage());
-    return stages;
+  if (options.guard) {
+    // Borders come on top of what was packed within the budget.
+    stages.push_back(getArenaStage(/*guard=*/true));
+    stages.back().what = kGuardedArenaStage;
   }
-  // Borders come on top of what was packed within the budget.
-  stages.push_back(getArenaStage(/*guard=*/true));
-  stages.back().what = kGuardedArenaStage;
   return stages;
 }
 

@@ -79,8 +79,7 @@ struct ConvertFSDPToRuntime
   }
 
   /// The programs' certificates. Writes the manifest with them, where a
-  /// processor is named: programs are extracted and kernels' code is hashed
-  /// once for both.
+  /// processor is named: kernels' code is hashed once for both.
   LogicalResult certify(ModuleOp module, ArrayRef<ProgramOp> programs,
                         MutableArrayRef<LoweredProgram> lowered) {
     bool writesManifest = this->writesManifest();
@@ -100,12 +99,12 @@ struct ConvertFSDPToRuntime
       if (!writesManifest &&
           !certified.contains(ProgramOp(program).getSymName()))
         continue;
-      FailureOr<sched::StepProgram> of = extractStepProgram(program);
-      if (failed(of))
+      auto &step = getChildAnalysis<ExtractedStep>(program);
+      if (failed(step.program))
         return failure();
-      of->kernelCode = kernelCode;
-      result.certificate = sched::getProgramHash(*of);
-      extracted.push_back(std::move(*of));
+      extracted.push_back(*step.program);
+      extracted.back().kernelCode = kernelCode;
+      result.certificate = sched::getProgramHash(extracted.back());
     }
     if (writesManifest) {
       ManifestOptions options;
@@ -134,10 +133,10 @@ struct ConvertFSDPToRuntime
                       KernelImplementations &implementations) {
     std::optional<GuardPlan> guards;
     if (program.getArenaAttr().getBorder()) {
-      FailureOr<GuardPlan> planned = planGuards(program);
-      if (failed(planned))
+      auto &step = getChildAnalysis<ExtractedStep>(program);
+      if (failed(step.program))
         return failure();
-      guards = std::move(*planned);
+      guards = planGuards(program, *step.program, step.origins);
     }
     return lowerStep(program, guards ? &*guards : nullptr, descriptors,
                      implementations);

@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepBudget.h"
+#include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Passes/ArenaPlaces.h"
@@ -70,14 +71,15 @@ struct PlanStep : fsdp::impl::PlanStepBase<PlanStep> {
       return llvm::createStringError("expected a step that can be planned");
     // A program that has its order has been planned.
     if (!step->hasAttr(names::kOrder)) {
+      auto &extracted = getAnalysis<ExtractedStep>();
       auto plan = findPlan(
-          step, *description, getBudget(step, *description),
+          extracted, *description, getBudget(step, *description),
           {reshardAfterForward, recompute, offload, bucket, std::nullopt});
       if (!plan)
         return plan.takeError();
       if (!plan->fits())
         return refuse(step, plan->leastBytes, *description);
-      if (failed(writePlan(step, *plan)))
+      if (failed(writePlan(step, extracted, *plan)))
         return llvm::createStringError("expected a plan that can be written");
     }
     // They hold for the step as it was.

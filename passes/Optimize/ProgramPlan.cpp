@@ -111,12 +111,11 @@ StepOrderAttr fsdp::writeOrder(MLIRContext *context, const Schedule &schedule,
 // Decision
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<ProgramPlan> fsdp::findPlan(ProgramOp program,
+llvm::Expected<ProgramPlan> fsdp::findPlan(const ExtractedStep &step,
                                            const Cluster &cluster,
                                            int64_t budget,
                                            const PlanRules &rules) {
-  SmallVector<Operation *> origins;
-  FailureOr<StepProgram> extracted = extractStepProgram(program, &origins);
+  const auto &[origins, extracted] = step;
   if (failed(extracted))
     return llvm::createStringError("expected a step that can be planned");
   auto cost = createClusterCost(cluster, *extracted);
@@ -146,9 +145,9 @@ llvm::Expected<ProgramPlan> fsdp::findPlan(ProgramOp program,
 // Application
 //===----------------------------------------------------------------------===//
 
-LogicalResult fsdp::writePlan(ProgramOp program, const ProgramPlan &plan) {
-  SmallVector<Operation *> origins;
-  FailureOr<StepProgram> extracted = extractStepProgram(program, &origins);
+LogicalResult fsdp::writePlan(ProgramOp program, const ExtractedStep &step,
+                              const ProgramPlan &plan) {
+  const auto &[origins, extracted] = step;
   if (failed(extracted))
     return failure();
   if (extracted->ops.size() != plan.planned.plan.keep.size())

@@ -21,16 +21,17 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// The time of @step in its order: packing adds copies to a step, of what could
-/// not be computed in its place.
-static llvm::Expected<Time> getTime(ProgramOp step, const Cluster &cluster) {
-  FailureOr<sched::StepProgram> program = extractStepProgram(step);
-  if (failed(program))
+/// The time of the step in its order: packing adds copies to a step, of what
+/// could not be computed in its place.
+static llvm::Expected<Time> getTime(const ExtractedStep &step,
+                                    const Cluster &cluster) {
+  if (failed(step.program))
     return llvm::createStringError("expected a step that can be timed");
-  auto cost = createClusterCost(cluster, *program);
+  auto cost = createClusterCost(cluster, *step.program);
   if (!cost)
     return cost.takeError();
-  return sched::play(addTimes(*program, *cost->model, cost->placements)).step;
+  return sched::play(addTimes(*step.program, *cost->model, cost->placements))
+      .step;
 }
 
 namespace {
@@ -69,9 +70,12 @@ struct TimeStep : fsdp::impl::TimeStepBase<TimeStep> {
     if (budget && arena.getBytes() > *budget)
       return llvm::createStringError(
           describeMisfit(step, arena.getBytes(), *description, cluster));
-    llvm::Expected<Time> time = getTime(step, *description);
+    llvm::Expected<Time> time =
+        getTime(getAnalysis<ExtractedStep>(), *description);
     if (!time)
       return time.takeError();
+    // What is written below is no part of it.
+    markAnalysesPreserved<ExtractedStep>();
     ScheduleAttr schedule = step.getScheduleAttr();
     step.setScheduleAttr(ScheduleAttr::get(
         &getContext(), schedule.getOrder(), schedule.getBound(), *time,

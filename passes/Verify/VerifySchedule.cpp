@@ -48,8 +48,7 @@ struct VerifySchedule : fsdp::impl::VerifyScheduleBase<VerifySchedule> {
     }
     if (failed(expectAppliedPlan(step)) || failed(checkTies(step)))
       return signalPassFailure();
-    SmallVector<Operation *> origins;
-    FailureOr<sched::StepProgram> program = extractStepProgram(step, &origins);
+    auto &[origins, program] = getAnalysis<ExtractedStep>();
     if (failed(program))
       return signalPassFailure();
     std::optional<sched::ProgramFault> fault = sched::verifyProgram(*program);

@@ -294,9 +294,6 @@ getScheduleStages(const SchedulePipelineOptions &options);
 void buildSchedulePipeline(OpPassManager &pm,
                            const SchedulePipelineOptions &options);
 
-/// Verifies programs of L3.
-Stage getVerifyScheduleStage();
-
 /// Code for every kernel: a BLAS call, vector loops, or bufferized loops.
 /// Registered as `fsdp-cpu-kernels`.
 void buildCpuKernelPipeline(OpPassManager &pm);

@@ -20,6 +20,8 @@
 
 namespace mlir::fsdp {
 
+struct ExtractedStep;
+
 /// A plan and an order of it, and what these take.
 struct ProgramPlan {
   /// Bytes of a smallest arena, where none fits; else 0.
@@ -31,17 +33,18 @@ struct ProgramPlan {
   bool fits() const { return leastBytes == 0; }
 };
 
-/// The fastest plan and order of @program, which has a draft of its arena, that
-/// sched::fitStep finds for an arena of @budget bytes. Plan attributes that the
-/// program has stand. Cost: all plans and orders that are tried.
-llvm::Expected<ProgramPlan> findPlan(ProgramOp program, const Cluster &cluster,
-                                     int64_t budget,
+/// The fastest plan and order of @step, whose program has a draft of its arena,
+/// that sched::fitStep finds for an arena of @budget bytes. Plan attributes
+/// that the program has stand. Cost: all plans and orders that are tried.
+llvm::Expected<ProgramPlan> findPlan(const ExtractedStep &step,
+                                     const Cluster &cluster, int64_t budget,
                                      const sched::PlanRules &rules);
 
-/// Writes a plan that fits, and was found for a program like @program, as
-/// attributes of its ops and as its fsdp.order; makes a remark of each
-/// decision.
-LogicalResult writePlan(ProgramOp program, const ProgramPlan &plan);
+/// Writes a plan that fits, and was found for a program like @program, which
+/// @step is of, as attributes of its ops and as its fsdp.order; makes a remark
+/// of each decision.
+LogicalResult writePlan(ProgramOp program, const ExtractedStep &step,
+                        const ProgramPlan &plan);
 
 /// The attribute of an order whose arena takes @arenaBytes.
 StepOrderAttr writeOrder(MLIRContext *context, const sched::Schedule &schedule,

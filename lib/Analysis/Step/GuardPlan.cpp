@@ -177,10 +177,7 @@ GuardPlan GuardPlanner::plan() {
   return std::move(result);
 }
 
-FailureOr<GuardPlan> fsdp::planGuards(ProgramOp step) {
-  SmallVector<Operation *> origins;
-  FailureOr<StepProgram> program = extractStepProgram(step, &origins);
-  if (failed(program))
-    return failure();
-  return GuardPlanner(*program, origins, step).plan();
+GuardPlan fsdp::planGuards(ProgramOp step, const StepProgram &program,
+                           ArrayRef<Operation *> origins) {
+  return GuardPlanner(program, origins, step).plan();
 }

@@ -285,7 +285,9 @@ static std::optional<Stage> getVerifyStage(Level from) {
                    pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
                  }};
   if (from == Level::L3)
-    return getVerifyScheduleStage();
+    return Stage{"verify schedule", [](OpPassManager &pm) {
+                   pm.addNestedPass<ProgramOp>(createVerifySchedule());
+                 }};
   return std::nullopt;
 }
 

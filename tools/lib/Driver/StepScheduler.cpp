@@ -146,7 +146,8 @@ StepScheduler::findPlans(Frontend &frontend, ModuleOp module,
     if (!wants(program))
       continue;
     Frontend::TimedPart timed(frontend, kPlanStage);
-    auto plan = findPlan(program, cluster, *getArenaBudget(module), rules);
+    auto plan = findPlan(ExtractedStep(program), cluster,
+                         *getArenaBudget(module), rules);
     if (!plan)
       return plan.takeError();
     plans[program.getSymName()] = std::move(*plan);
@@ -168,7 +169,7 @@ llvm::Error StepScheduler::writePlans(Frontend &frontend,
     if (!plan->second.fits())
       return llvm::createStringError(describeMisfit(
           program, plan->second.leastBytes, cluster, options.cluster));
-    if (failed(writePlan(program, plan->second)))
+    if (failed(writePlan(program, ExtractedStep(program), plan->second)))
       return llvm::createStringError("expected a plan that can be written");
   }
   return llvm::Error::success();

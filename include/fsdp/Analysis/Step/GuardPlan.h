@@ -50,8 +50,9 @@ struct GuardPlan {
 };
 
 /// Plans the guards of the module's @step, which fsdp-plan-arena has placed
-/// with borders. Fails, with a diagnostic, where the step cannot be read.
-FailureOr<GuardPlan> planGuards(ProgramOp step);
+/// with borders. @program and @origins are what extractStepProgram makes of it.
+GuardPlan planGuards(ProgramOp step, const sched::StepProgram &program,
+                     ArrayRef<Operation *> origins);
 
 } // namespace mlir::fsdp
 

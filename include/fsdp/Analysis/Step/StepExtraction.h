@@ -26,6 +26,18 @@ FailureOr<sched::StepProgram>
 extractStepProgram(ProgramOp step,
                    SmallVectorImpl<Operation *> *origins = nullptr);
 
+/// The same as an analysis: of one pass, or of several that follow each other
+/// in a pipeline of programs and preserve it. MLIR drops it where the pipeline
+/// ends, so passes that change kernels, which it holds the costs of, do not
+/// find it.
+struct ExtractedStep {
+  explicit ExtractedStep(Operation *step)
+      : program(extractStepProgram(cast<ProgramOp>(step), &origins)) {}
+
+  SmallVector<Operation *> origins;
+  FailureOr<sched::StepProgram> program;
+};
+
 /// A step without places: what decides where its values lie.
 struct StepMemory {
   struct Place {
