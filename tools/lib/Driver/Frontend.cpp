@@ -40,8 +40,9 @@ Frontend::Frontend(const StepOptions &options) : options(options) {
   // Sources are printed with what is wrong in them; a whole step is too long to
   // be printed with it.
   context.printOpOnDiagnostic(false);
-  // A step is one function and belongs to one thread: each type and attribute
-  // would be looked up behind a lock for nothing.
+  // With threads each type and attribute is looked up behind a lock. A step is
+  // one function, and of its kernels, which are many, two threads take 1.1 to
+  // 1.5 times as long to the LLVM dialect as one (gpt2, resnet-eval).
   context.disableMultithreading();
   diagnostics = std::make_unique<DiagnosticPrinter>(sources, &context);
   applyDefaultTimingManagerCLOptions(timing);
