@@ -36,7 +36,7 @@ trap 'exit 143' TERM
 # What building and running need, and what testing needs beside it.
 build_packages=(
   ccache clang-22 cmake libclc-22 libdnnl-dev libgmock-dev libgtest-dev libmlir-22-dev libopenblas0-pthread
-  libopenmpi-dev libxxhash-dev lld-22 llvm-22-dev llvm-22-tools mlir-22-tools ninja-build
+  libopenmpi-dev libxxhash-dev lld-22 llvm-22 llvm-22-dev llvm-22-tools mlir-22-tools ninja-build
   nlohmann-json3-dev openmpi-bin zlib1g-dev
 )
 # (g++ and pkg-config for the programs of others that the tests build, chromium for pages, OpenBLAS' headers for
