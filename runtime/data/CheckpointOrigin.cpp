@@ -11,6 +11,7 @@
 #include "data/Digest.h"
 #include "data/File.h"
 #include "data/Numbers.h"
+#include "data/RateSchedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -87,6 +88,14 @@ void compare(const TracedProgram &saved, const TracedProgram &present,
     lines.push_back("expected the optimizer that the state was saved by (" +
                     saved.optimizer.substr(0, 16) + "), got another (" +
                     present.optimizer.substr(0, 16) + ")");
+}
+
+/// Without one, the rate is constant.
+std::string describeSchedule(const std::string &text) {
+  if (text.empty())
+    return "constant";
+  Result<RateSchedule> schedule = RateSchedule::parse(text);
+  return schedule.isOk() ? schedule->describe() : text;
 }
 
 } // namespace
@@ -232,14 +241,11 @@ std::vector<std::string> differences(const CheckpointOrigin &saved,
                                      const CheckpointOrigin &present) {
   std::vector<std::string> lines;
   compare(saved.scalars, present.scalars, lines);
-  auto orConstant = [](const std::string &schedule) {
-    return schedule.empty() ? std::string("constant") : schedule;
-  };
-  if (orConstant(saved.rateSchedule) != orConstant(present.rateSchedule))
-    lines.push_back("--lr-schedule: expected " +
-                    orConstant(saved.rateSchedule) +
-                    ", with which the state was saved, got " +
-                    orConstant(present.rateSchedule));
+  const std::string schedule = describeSchedule(saved.rateSchedule),
+                    other = describeSchedule(present.rateSchedule);
+  if (schedule != other)
+    lines.push_back("--lr-schedule: expected " + schedule +
+                    ", with which the state was saved, got " + other);
   if (saved.traced && present.traced)
     compare(*saved.traced, *present.traced, lines);
   if (!saved.data || !present.data)

@@ -7,10 +7,13 @@
 
 #include "data/RateSchedule.h"
 
+#include "core/StableHash.h"
 #include "data/Numbers.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <set>
@@ -43,8 +46,9 @@ splitPairs(const std::string &text, const char *expected) {
   return pairs;
 }
 
-Status setSteps(int64_t &place, const std::string &value, int64_t least) {
-  Result<int64_t> number = parseInteger(value, least, maxStep);
+Status setSteps(int64_t &place, const std::string &value, int64_t least,
+                int64_t most = maxStep) {
+  Result<int64_t> number = parseInteger(value, least, most);
   if (number.isOk())
     place = *number;
   return number.status();
@@ -77,7 +81,7 @@ Status RateSchedule::set(const std::string &key, const std::string &value) {
   if (isKey("start", true))
     return setRatio(start_, value, 1);
   if (isKey("first", true))
-    return setSteps(first_, value, 0);
+    return setSteps(first_, value, 0, 1);
   if (isKey("steps", decays()))
     return setSteps(steps_, value, 1);
   if (isKey("min", decays()))
@@ -117,7 +121,7 @@ Status RateSchedule::check() const {
   if (start_ != 0 && warmup_ == 0 && warmupTokens_ == 0)
     return Status::failed("expected warmup or warmup-tokens beside start, got "
                           "neither");
-  const int64_t rest = decays() ? steps_ - (decay_ ? *decay_ : 1) : maxStep;
+  const int64_t rest = decays() ? steps_ - decay_.value_or(0) : maxStep;
   if (rest < 0 || warmup_ > rest)
     return Status::failed("expected a warm-up" +
                           std::string(decay_ ? " and a decay" : "") +
@@ -191,7 +195,12 @@ Result<RateSchedule> RateSchedule::parseTable(const std::string &entries) {
 }
 
 Result<RateSchedule> RateSchedule::readTable(const std::string &path) {
+  if (path.empty())
+    return Status::failed("expected file:PATH, got no path");
   std::ifstream file(path);
+  if (!file)
+    return Status::failed("cannot open '" + path +
+                          "': " + std::strerror(errno));
   RateSchedule schedule;
   schedule.kind_ = Kind::Table;
   int64_t number = 0;
@@ -239,11 +248,11 @@ double RateSchedule::ratioOf(int64_t step) const {
   const int64_t s = step - 1 + first_;
   if (s < warmup_)
     return start_ + (1 - start_) * (double(s) / double(warmup_));
+  if (decays() && s >= steps_)
+    return min_;
   const int64_t stable = decays() ? steps_ - decaySteps() : s;
   if (s <= stable)
     return 1;
-  if (s >= steps_)
-    return min_;
   const double p = double(s - stable) / double(decaySteps());
   const Kind shape = kind_ == Kind::Wsd ? shape_ : kind_;
   double ratio = 1 - p;
@@ -255,10 +264,19 @@ double RateSchedule::ratioOf(int64_t step) const {
 }
 
 std::optional<int64_t> RateSchedule::lastStep() const {
-  return decays() ? std::optional<int64_t>(steps_) : std::nullopt;
+  return decays() ? std::optional<int64_t>(steps_ - first_) : std::nullopt;
 }
 
 double RateSchedule::lastRatio() const { return min_; }
+
+std::string RateSchedule::describe() const {
+  constexpr size_t shown = 8;
+  if (table_.size() <= shown)
+    return text();
+  return "table of " + std::to_string(table_.size()) +
+         " ratios, the last from step " + std::to_string(table_.back().first) +
+         " on, hash " + std::to_string(stableHash(text()));
+}
 
 std::string RateSchedule::text() const {
   std::string text = nameOf(kind_), separator = ":";

@@ -20,7 +20,7 @@
 //
 // These are the schedules of transformers (get_linear_schedule_with_warmup,
 // get_cosine_schedule_with_warmup, get_wsd_schedule), of torchtitan (first=1)
-// and of nanoGPT (start = 1 / (warmup + 1), after warmup = warmup_iters).
+// and of nanoGPT (start = 1 / (warmup + 1)): docs/learning-rates.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,14 +55,16 @@ public:
   /// Of a schedule that is resolved; `step` counts from 1. At least 0.
   double ratioOf(int64_t step) const;
 
-  /// `steps`, and the ratio of all steps after that; none where it goes on for
-  /// ever.
+  /// The last step before those that all have lastRatio(); none where there is
+  /// none.
   std::optional<int64_t> lastStep() const;
   double lastRatio() const;
 
   /// What parse() reads as the same schedule, with each constant that is not
   /// its default. Of a schedule that is resolved, warm-up in steps.
   std::string text() const;
+  /// The same for the user to read: of a long table its hash, not its entries.
+  std::string describe() const;
 
 private:
   enum class Kind { Constant, Linear, Cosine, Sqrt, Wsd, Table };

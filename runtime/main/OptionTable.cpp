@@ -264,10 +264,12 @@ std::vector<OptionSpec> makeTable() {
           {data::scalars::learningRate.option, "X", "learning rate", setRate}),
       ofTraining({"--lr-schedule", "KIND[:KEY=VALUE,..]",
                   "each step's learning rate as a part of --lr: constant, "
-                  "linear:steps=N, cosine:steps=N, sqrt:steps=N, "
-                  "wsd:steps=N,decay=D, all with warmup=W or warmup-tokens=W, "
-                  "min=RATIO, start=RATIO, first=0|1; file:PATH with lines of "
-                  "STEP RATIO (docs/learning-rates.md); default: constant",
+                  "linear, cosine or sqrt with steps=N, wsd with steps=N and "
+                  "decay=D; all with warmup=W or warmup-tokens=W, start=RATIO "
+                  "and first=0|1, those that decay with min=RATIO, wsd with "
+                  "shape=linear|cosine|sqrt; or table:STEP=RATIO,.. or "
+                  "file:PATH with lines of STEP RATIO "
+                  "(docs/learning-rates.md); default: constant",
                   setRateSchedule}),
       ofTraining({data::scalars::clipNorm.option, "X",
                   "scale gradients down to this norm (of programs compiled "

@@ -54,6 +54,25 @@ static bool isSameFile(const std::string &spec, const DataIdentity &data) {
          given->digest == data.digest;
 }
 
+static Status takeSchedule(RunStart &start, const Manifest &manifest) {
+  const CheckpointInfo &checkpoint = *start.checkpoint;
+  if (start.options.rateSchedule || checkpoint.origin.rateSchedule.empty())
+    return Status::ok();
+  Result<RateSchedule> schedule =
+      RateSchedule::parse(checkpoint.origin.rateSchedule);
+  if (!schedule.isOk())
+    return schedule.status().withContext(checkpoint.path + ": lr_schedule");
+  start.takesSchedule =
+      manifest.train().findScalar(scalars::learningRate.name) != nullptr;
+  if (start.takesSchedule)
+    start.options.rateSchedule = std::move(*schedule);
+  else
+    start.notes.push_back(checkpoint.path + ": --lr-schedule " +
+                          schedule->describe() +
+                          " is left out, since the program has no scalar lr");
+  return Status::ok();
+}
+
 /// Fills in what decides a step and is not given.
 static Status takeSettings(RunStart &start, const Manifest &manifest) {
   const CheckpointInfo &checkpoint = *start.checkpoint;
@@ -79,14 +98,10 @@ static Status takeSettings(RunStart &start, const Manifest &manifest) {
     if (!scalar->init || *scalar->init != value)
       take(optionOf(name, formatNumber(value)));
   }
-  if (!options.rateSchedule && !checkpoint.origin.rateSchedule.empty()) {
-    Result<RateSchedule> schedule =
-        RateSchedule::parse(checkpoint.origin.rateSchedule);
-    if (!schedule.isOk())
-      return schedule.status().withContext(checkpoint.path + ": lr_schedule");
-    options.rateSchedule = std::move(*schedule);
-    take("--lr-schedule " + checkpoint.origin.rateSchedule);
-  }
+  if (Status s = takeSchedule(start, manifest))
+    return s;
+  if (start.takesSchedule)
+    take("--lr-schedule " + options.rateSchedule->describe());
   const std::optional<DataIdentity> &data = checkpoint.origin.data;
   if (data && !options.accumulate) {
     options.accumulate = data->batchesPerStep;
@@ -195,7 +210,8 @@ Result<RunStart> findStart(const Options &given, const Manifest &manifest,
   return start;
 }
 
-/// Of one of `microBatches` micro-batches, as far as they can be counted.
+/// Tokens that a step of `microBatches` micro-batches takes on all ranks; the
+/// largest number where that overflows.
 static int64_t tokensOf(const Manifest &manifest, int64_t microBatches) {
   int64_t tokens = tokensPerStep(manifest);
   return __builtin_mul_overflow(tokens, microBatches, &tokens)
@@ -203,10 +219,8 @@ static int64_t tokensOf(const Manifest &manifest, int64_t microBatches) {
              : tokens;
 }
 
-Status settleSchedule(RunStart &start, const Manifest &manifest) {
+static Status resolveSchedule(RunStart &start, const Manifest &manifest) {
   std::optional<RateSchedule> &schedule = start.options.rateSchedule;
-  if (!schedule || start.isDone || start.options.evaluatesOnly())
-    return Status::ok();
   if (!manifest.train().findScalar(scalars::learningRate.name))
     return Status::failed("--lr-schedule: expected a program whose optimizer "
                           "has the scalar lr, got one without");
@@ -220,11 +234,25 @@ Status settleSchedule(RunStart &start, const Manifest &manifest) {
         "--lr-schedule: expected one of at least the " + std::to_string(steps) +
         " steps of --steps, or a min above 0, got " + std::to_string(*last) +
         " steps, after which the learning rate is 0");
-  std::string note = "learning rate by " + schedule->text();
+  std::string note = "learning rate by " + schedule->describe();
   if (last && *last < steps)
     note += ": it stays from step " + std::to_string(*last + 1) + " on";
   start.notes.push_back(note);
   return Status::ok();
+}
+
+Status settleSchedule(RunStart &start, const Manifest &manifest) {
+  if (!start.options.rateSchedule || start.isDone ||
+      start.options.evaluatesOnly())
+    return Status::ok();
+  Status status = resolveSchedule(start, manifest);
+  if (status.isOk() || !start.takesSchedule)
+    return status;
+  return Status::failed(status.message() + " (--lr-schedule " +
+                        start.options.rateSchedule->describe() +
+                        " is that of checkpoint '" + start.checkpoint->path +
+                        "', since none is given: --lr-schedule constant goes "
+                        "on at --lr)");
 }
 
 Status explainData(const RunStart &start, const Status &status) {

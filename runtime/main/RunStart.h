@@ -30,8 +30,8 @@ struct RunStart {
   /// checkpoint's was, where its data is read on. --eval-data takes the
   /// options' alone.
   data::DataOptions dataOptions;
-  /// --data is the checkpoint's.
-  bool takesData = false;
+  /// --data and --lr-schedule are the checkpoint's.
+  bool takesData = false, takesSchedule = false;
   std::optional<data::CheckpointInfo> checkpoint;
   int64_t firstStep = 1;
   /// --resume auto found the state after the last step.

@@ -210,6 +210,7 @@ Status Session::initializeFromSeed(uint64_t seed) {
   if (Status s = agreeOnStart(Status::ok(), "of seed " + std::to_string(seed)))
     return s;
   hasState_ = false;
+  rateSchedule_.reset();
   if (Status s = team_->call(OnFailure::Continue,
                              [&](Rank &rank) { return rank.initialize(seed); }))
     return s;
@@ -221,6 +222,7 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
   if (Status s = agreeOnStart(Status::ok(), "of a file"))
     return s;
   hasState_ = false;
+  rateSchedule_.reset();
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
         std::vector<std::string> notes;
         return rank.loadParameters(path, {}, cast, notes);

@@ -53,18 +53,21 @@ TEST(RateSchedule, IsThatOfTransformers) {
   // get_wsd_schedule, whose decay is a cosine's unless it is given
   auto wsd = [](double (*shape)(double)) {
     return [=](double s) {
-      return s < 10   ? s / 10
-             : s < 30 ? 1.0
-             : s < 50 ? (1 - 0.1) * shape((s - 30) / 20) + 0.1
-                      : 0.1;
+      // Its factor of the warm-up goes from 0 to 1 as that of the decay back.
+      double factor = s < 10   ? s / 10
+                      : s < 30 ? 1.0
+                      : s < 50 ? shape((s - 30) / 20)
+                               : 0.0;
+      return std::max(0.0, factor * (1 - 0.1) + 0.1);
     };
   };
-  expectRatios("wsd:warmup=10,steps=50,decay=20,min=0.1,shape=cosine", 60,
+  expectRatios("wsd:warmup=10,start=0.1,steps=50,decay=20,min=0.1,shape=cosine",
+               60,
                wsd([](double p) { return 0.5 * (1 + std::cos(M_PI * p)); }));
-  expectRatios("wsd:warmup=10,steps=50,decay=20,min=0.1", 60,
+  expectRatios("wsd:warmup=10,start=0.1,steps=50,decay=20,min=0.1", 60,
                wsd([](double p) { return 1 - p; }));
-  expectRatios("wsd:warmup=10,steps=50,decay=20,min=0.1,shape=sqrt", 60,
-               wsd([](double p) { return 1 - std::sqrt(p); }));
+  expectRatios("wsd:warmup=10,start=0.1,steps=50,decay=20,min=0.1,shape=sqrt",
+               60, wsd([](double p) { return 1 - std::sqrt(p); }));
 }
 
 TEST(RateSchedule, IsThatOfNanoGPT) {
@@ -85,13 +88,41 @@ TEST(RateSchedule, IsThatOfNanoGPT) {
 }
 
 TEST(RateSchedule, IsThatOfTorchtitan) {
-  // build_lr_schedulers with 10 steps of warm-up, 20 stable, 15 of decay.
-  expectRatios("wsd:first=1,warmup=10,steps=45,decay=15,shape=sqrt", 45,
-               [](double s) {
-                 return s < 10   ? (s + 1) / 10
-                        : s < 30 ? 1.0
-                                 : 1 - std::sqrt((s + 1 - 30) / 15);
+  // build_lr_schedulers counts a step more than it trains: 10 steps of warm-up,
+  // 15 of decay, and what is left of 45 + 1 between them.
+  const double steps = 45, warmup = 10, decay = 15;
+  const double stable = steps + 1 - warmup - decay;
+  expectRatios("wsd:first=1,warmup=10,steps=46,decay=15,shape=sqrt",
+               int64_t(steps), [=](double s) {
+                 if (s < warmup)
+                   return (s + 1) / warmup;
+                 if (s < warmup + stable)
+                   return 1.0;
+                 return 1 - std::sqrt((s + 1 - (warmup + stable)) / decay);
                });
+  RateSchedule schedule =
+      parsed("wsd:first=1,warmup=10,steps=46,decay=15,shape=sqrt");
+  EXPECT_EQ(schedule.lastStep(), 45);
+  EXPECT_GT(schedule.ratioOf(45), 0);
+  EXPECT_EQ(schedule.ratioOf(46), 0);
+}
+
+TEST(RateSchedule, MayWarmUpToItsEnd) {
+  // As transformers' does for num_training_steps = num_warmup_steps.
+  RateSchedule schedule = parsed("linear:warmup=4,steps=4");
+  EXPECT_EQ(schedule.ratioOf(4), 0.75);
+  EXPECT_EQ(schedule.ratioOf(5), 0);
+}
+
+TEST(RateSchedule, LongTablesAreDescribedByTheirHash) {
+  std::string text = "table:1=1";
+  for (int step = 2; step <= 9; ++step)
+    text += "," + std::to_string(step) + "=0.5";
+  RateSchedule schedule = parsed(text), other = parsed(text + "1");
+  EXPECT_EQ(schedule.text(), text);
+  EXPECT_CONTAINS(schedule.describe(),
+                  "table of 9 ratios, the last from step 9 on, hash ");
+  EXPECT_NE(schedule.describe(), other.describe());
 }
 
 TEST(RateSchedule, IsATable) {
@@ -149,8 +180,8 @@ TEST(RateSchedule, IsRefused) {
             "min: expected a ratio from 0 to 1, got '-0.1'"},
            {"linear:steps=3,min=nan", "min: expected a ratio"},
            {"linear:steps=3,min=2", "min: expected a ratio from 0 to 1"},
-           {"linear:warmup=3,steps=3",
-            "expected a warm-up within the schedule's 3 steps, got 3"},
+           {"linear:warmup=4,steps=3",
+            "expected a warm-up within the schedule's 3 steps, got 4"},
            {"wsd:warmup=5,steps=9,decay=5",
             "expected a warm-up and a decay within the schedule's 9 steps, got "
             "5 and 5"},
@@ -160,7 +191,9 @@ TEST(RateSchedule, IsRefused) {
            {"table:1=1,1=2", "step: expected"},
            {"table:1=-1", "step 1: expected a ratio from 0 to 1e+06, got '-1'"},
            {"table:", "expected STEP=RATIO, got none"},
-           {"file:/none/such", "cannot read '/none/such'"},
+           {"file:/none/such", "cannot open '/none/such': No such file"},
+           {"file", "expected file:PATH, got no path"},
+           {"linear:steps=3,first=2", "first: expected"},
        }) {
     Result<RateSchedule> schedule = RateSchedule::parse(text);
     ASSERT_FALSE(schedule.isOk()) << text;
@@ -245,6 +278,31 @@ TEST_F(ScheduledRun, SaysEachRate) {
     EXPECT_EQ(json::parse(line)["lr"], 0.001 * ratioOf(step));
   }
   EXPECT_EQ(step, 4);
+}
+
+TEST_F(ScheduledRun, IsTraced) {
+  const std::string trace = dir.file("trace");
+  // 20 tokens of each of 2 ranks.
+  Outcome outcome = runWell(
+      "2", training(3, {"--lr-schedule", "linear:warmup-tokens=79,steps=8",
+                        "--trace", trace}));
+  EXPECT_CONTAINS(outcome.out, "learning rate by linear:warmup=2,steps=8");
+  std::vector<double> traced;
+  const json written = json::parse(readFile(trace + "/rank-0.json"));
+  for (const json &event : written["traceEvents"])
+    if (event["name"].get<std::string>().rfind("ProfilerStep#", 0) == 0)
+      traced.push_back(event["args"]["lr"]);
+  EXPECT_EQ(traced, (std::vector<double>{0, 0.0005, 0.001}));
+}
+
+TEST_F(ScheduledRun, OfACheckpointIsNamedWhereItIsRefused) {
+  runWell("2",
+          training(3, {"--save", saves, "--lr-schedule", "linear:steps=6"}));
+  Outcome outcome = run("2", resuming(9, {}));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_CONTAINS(outcome.err, "(--lr-schedule linear:steps=6 is that of "
+                               "checkpoint '" +
+                                   saves);
 }
 
 TEST_F(ScheduledRun, IsRefusedWhereItEndsBefore) {

@@ -98,6 +98,18 @@ class Accumulate(StepTest):
                     self.assertLessEqual(difference([line[i] for line in got], [line[value] for line in want]),
                                          2 * fixture.expect["rtol"][str(RANKS)][value], value)
 
+    def test_learning_rates(self):
+        """A schedule gives each step the rate that --lr gives one step alone."""
+        program, data = self.compile(fixture, "shard=2", "--accumulate-in", "shard"), self.data(2)
+        _, scheduled = self.result(program, "shard=2", 2, "--lr-schedule", "linear:warmup=2,steps=8", steps=4, data=data)
+        saves = self.place("saves")
+        for step, ratio in enumerate((0, 0.5, 1, 5 / 6), 1):
+            start = ["--params", fixture.params] if step == 1 else ["--resume", saves]
+            outcome = self.execute([program, "-n", 2, *start, "--data", data, "--steps", step, "--accumulate", 2,
+                                    "--lr", fixture.lr * ratio, "--threads", 1, "--save", saves])
+            self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        self.assertEqual(self.saved(saves, 4), scheduled)
+
     def test_bits(self):
         # Orders, overlap, backends and guards change no value.
         references = {}

@@ -47,10 +47,11 @@ function(fsdp_write_sum out LANES ALIGNMENT SUM_ALIGNMENT)
 endfunction()
 
 # The kernel of one type: a thread takes LANES elements, in loads of 16 bytes or
-# all of them, or one where these are not aligned or left over. Columns: BYTES of
-# an element; LANES; type and bytes of sums; type of quotients; operations of
-# arith from elements to sums, on sums, from these to what is divided, that
-# divides, from quotients to elements, and from the divisor to its type.
+# all of them, or one where these are not aligned or left over. SUM is the type
+# that elements are added in, QUOTIENT that of the division. Operations of arith:
+# WIDEN takes an element to SUM, ADD adds two of these, WRAP takes the result to
+# QUOTIENT, DIVIDE divides it, ROUND takes the quotient to an element, CONVERT the
+# divisor to QUOTIENT, which holds it (checkReduction). bitcast: no change.
 function(fsdp_add_sum NAME ELEMENT BYTES LANES SUM SUM_BYTES QUOTIENT
                       WIDEN ADD WRAP DIVIDE ROUND CONVERT)
   math(EXPR FURTHER "${LANES} - 1")
@@ -65,7 +66,7 @@ function(fsdp_add_sum NAME ELEMENT BYTES LANES SUM SUM_BYTES QUOTIENT
   fsdp_add_ptx(sum_${NAME} "${Launch.mlir}${vector}${single}${kernel}")
   set(FSDP_PTX ${FSDP_PTX} PARENT_SCOPE)
 endfunction()
-#            name element   sum    quotient
+#            NAME ELEMENT BYTES LANES SUM SUM_BYTES QUOTIENT WIDEN ADD WRAP DIVIDE ROUND CONVERT
 fsdp_add_sum(f32  f32  4 4  f32 4  f32  bitcast addf bitcast divf  bitcast sitofp)
 fsdp_add_sum(f64  f64  8 4  f64 8  f64  bitcast addf bitcast divf  bitcast sitofp)
 fsdp_add_sum(f16  f16  2 8  f32 4  f32  extf    addf bitcast divf  truncf  sitofp)
