@@ -25,13 +25,21 @@ def setUpModule():
 
 @functools.cache
 def plan(*options):
-    """The JSON of a plan, its text and its page: made once for all tests, which change none of them."""
+    """The JSON of a plan and its page: made once for all tests, which change none of them."""
     html = pathlib.Path(folder.name) / f"page{plan.cache_info().currsize}.html"
+    return json.loads(run_plan(*options, "--html", str(html), "--json")), html
+
+
+@functools.cache
+def plan_text(*options):
+    # As with a page.
+    return run_plan(*options, "--what-if")
+
+
+def run_plan(*words):
     command = [os.environ["FSDP_PLAN"], os.path.join(os.environ["FSDP_FIXTURES"], "gpt2", "model.mlir"),
-               "--cluster", "h100-sxm", "--html", str(html), *options]
-    data, text = (subprocess.run([*command, *form], check=True, capture_output=True, text=True).stdout
-                  for form in (["--json"], []))
-    return json.loads(data), text, html
+               "--cluster", "h100-sxm", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 # Rows of what would help, without the titles between them.
@@ -51,9 +59,13 @@ def gigabytes(text):
 
 class PageTest(unittest.TestCase):
     def open(self, *options):
-        self.data, self.text, html = plan(*options)
+        self.options, (self.data, html) = options, plan(*options)
         page.open(html)
         self.assertEqual(page.requests, [html.absolute().as_uri()], "the page needs a network")
+
+    @property
+    def text(self):
+        return plan_text(*self.options)
 
     def tearDown(self):
         self.assertEqual(page.problems, [])

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Steps of whole models. Within exactly the memory that FSDP's own order takes, packed, none is refused, slower than
 that, or below a bound; with all memory, none is over 1.02 of its bound. FSDP_BIN holds the tools, FSDP_FIXTURES the
-models, of which each test takes half, and with FSDP_TURN=all takes all."""
+models, of which each test takes a third, and with FSDP_TURN=all takes all."""
 import itertools
 import json
 import os
@@ -14,8 +14,8 @@ import unittest
 
 BIN = pathlib.Path(os.environ["FSDP_BIN"])
 MODELS = sorted(pathlib.Path(os.environ["FSDP_FIXTURES"]).glob("*/model.mlir"))
-# Both halves have the sorts of models: of text with and without a mask, of pictures, in narrow floats.
-EVEN, ODD = (MODELS, MODELS) if os.environ.get("FSDP_TURN") == "all" else (MODELS[::2], MODELS[1::2])
+# Sorts of models are spread over the thirds: of text with and without a mask, of pictures, in narrow floats.
+FIRST, SECOND, THIRD = (MODELS[i::3] if os.environ.get("FSDP_TURN") != "all" else MODELS for i in range(3))
 CLUSTERS = BIN.parent / "share" / "fsdp" / "clusters"
 MESHES = ("shard=2", "shard=8", "shard=8,replicate=2")
 UNPLANNED = ["--bucket", "none", "--recompute", "none", "--offload", "none", "--reshard-after-forward", "true"]
@@ -71,13 +71,13 @@ class AsMuchMemoryAsFSDP(unittest.TestCase):
 
     def test_fixtures(self):
         self.assertTrue(MODELS)
-        for model, mesh, clip, cluster in spread(3, EVEN, MESHES, ([], ["--clip-norm"]),
+        for model, mesh, clip, cluster in spread(3, FIRST, MESHES, ([], ["--clip-norm"]),
                                                  ("h100-sxm", "a100-80g-pcie")):
             with self.subTest(model=model.parent.name, mesh=mesh, clip=bool(clip), cluster=cluster):
                 self.check(model, cluster, "--mesh", mesh, *clip)
 
     def test_where_nothing_is_planned(self):
-        for model, clip in itertools.product(ODD, ([], ["--clip-norm"])):
+        for model, clip in itertools.product(SECOND, ([], ["--clip-norm"])):
             with self.subTest(model=model.parent.name, clip=bool(clip)):
                 self.check(model, "a100-80g-pcie", "--mesh", "shard=5", *clip, options=UNPLANNED)
 
@@ -86,7 +86,7 @@ class WithTheLeastMemory(unittest.TestCase):
     """What packing makes possible is less than the model of memory asks for: no bound may count on that."""
 
     def test_bounds(self):
-        for model, mesh in itertools.product(ODD, ("replicate=4", "shard=4,replicate=2")):
+        for model, mesh in itertools.product(SECOND, ("replicate=4", "shard=4,replicate=2")):
             with self.subTest(model=model.parent.name, mesh=mesh):
                 asked = [model, "--cluster", "h100-sxm", "--mesh", mesh]
                 refused = json.loads(run("fsdp-plan", *asked, "--json", "--memory-budget", 1))
@@ -103,7 +103,7 @@ class WithTheMemoryOfItsPlan(unittest.TestCase):
     def test_again(self):
         slower = []
         for model, strategy, (mesh, cluster) in itertools.product(
-                EVEN, ("full_shard", "shard_grad_op"), (("shard=64", "h100-sxm"), ("shard=8", "h100-pcie"))):
+                THIRD, ("full_shard", "shard_grad_op"), (("shard=64", "h100-sxm"), ("shard=8", "h100-pcie"))):
             with self.subTest(model=model.parent.name, strategy=strategy, mesh=mesh, cluster=cluster):
                 asked = [model, "--mesh", mesh, "--cluster", cluster, "--strategy", strategy, "--json"]
                 plan = json.loads(run("fsdp-plan", *asked))
@@ -124,7 +124,7 @@ class ChosenUnits(unittest.TestCase):
     def test_none_is_faster(self):
         chosen = set()
         for model, (mesh, cluster) in itertools.product(
-                ODD, (("shard=4", "h100-sxm"), ("shard=64", "a100-80g-pcie"), ("shard=8,replicate=8", "a100-80g-pcie"))):
+                FIRST, (("shard=4", "h100-sxm"), ("shard=64", "a100-80g-pcie"), ("shard=8,replicate=8", "a100-80g-pcie"))):
             with self.subTest(model=model.parent.name, mesh=mesh, cluster=cluster):
                 asked = [model, "--mesh", mesh, "--cluster", cluster]
                 ours = Step(*asked, "--wrap", "auto")
@@ -142,7 +142,7 @@ class SaidTwice(unittest.TestCase):
 
     def test_steps_and_bounds(self):
         for model, mesh, words in spread(
-                2, EVEN, ("shard=2", "shard=8,replicate=3"),
+                2, SECOND, ("shard=2", "shard=8,replicate=3"),
                 ([], ["--clip-norm"], ["--clip-norm", "--offload", "none", "--bucket", "none"], ["--wrap", "auto"],
                  ["--wrap", "none", "--replicate", "*.0.*"])):
             with self.subTest(model=model.parent.name, mesh=mesh, options=words):
@@ -157,7 +157,7 @@ class WithPlentyOfMemory(unittest.TestCase):
     def test_parameters_that_are_not_sharded(self):
         planned = 0
         for model, mesh, treatment, number, words in spread(
-                4, EVEN, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
+                4, FIRST, ("shard=4", "shard=4,replicate=2"), ("--replicate", "--ignore"), range(6),
                 ([], ["--order", "fsdp"])):
             names = re.findall(r'fsdp\.param = {fqn = "([^"]+)"', model.read_text())
             pattern = (["*.bias", "*weight"] + names[::len(names) // 4 + 1] + names[-1:])[number]
@@ -178,7 +178,7 @@ class WithPlentyOfMemory(unittest.TestCase):
                   "shard=4,replicate=16")
         options = ([], ["--clip-norm"], ["--param-dtype", "bf16", "--reduce-dtype", "f32"])
         gaps = []
-        for model, mesh, words, cluster in spread(5, ODD, meshes, options,
+        for model, mesh, words, cluster in spread(5, THIRD, meshes, options,
                                                   ("h100-sxm", "a100-80g-sxm", "a100-80g-pcie")):
             with self.subTest(model=model.parent.name, mesh=mesh, options=words, cluster=cluster):
                 step = Step(model, "--mesh", mesh, "--cluster", cluster, *words)

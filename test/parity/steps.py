@@ -77,17 +77,18 @@ class Fixture:
 
 
 fixture = Fixture(os.environ.get("FSDP_FIXTURE", "gpt2"))
-# Which half of the combinations this process tries; that of every second fixture is the same.
+TURNS = 3
+# Which third of the combinations this process tries; that of every third fixture is the same.
 TURN = os.environ.get("FSDP_TURN") or os.environ.get("FSDP_DEFAULT_TURN") or \
-    str(sorted(path.parent.name for path in FIXTURES.glob("*/model.mlir")).index(fixture.name) % 2)
+    str(sorted(path.parent.name for path in FIXTURES.glob("*/model.mlir")).index(fixture.name) % TURNS)
 
 
 def in_turn(*axes):
-    """Half of the combinations of the axes' values: those with an even sum of places where the turn is 0, those with an
-    odd one where it is 1. So every combination is tried, with half of the fixtures.
+    """A third of the combinations of the axes' values: those whose sum of places and the turn is a multiple of three.
+    So every combination is tried, with a third of the fixtures.
     """
     for places in itertools.product(*(range(len(axis)) for axis in axes)):
-        if TURN == "all" or (sum(places) + int(TURN)) % 2 == 0:
+        if TURN == "all" or (sum(places) + int(TURN)) % TURNS == 0:
             yield tuple(axis[place] for axis, place in zip(axes, places))
 
 
