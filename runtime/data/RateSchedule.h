@@ -10,9 +10,9 @@
 // text. With s = step - 1 + first, it is
 //
 //   start + (1 - start) s / warmup                     for s < warmup
+//   min                                                for s >= steps
 //   1                                                  for s <= steps - decay
-//   min + (1 - min) shape((s - steps + decay) / decay) for s < steps
-//   min                                                for later steps
+//   min + (1 - min) shape((s - steps + decay) / decay) for what is left
 //
 // where `decay` is steps - warmup unless it is given, and shape(p) is
 //
