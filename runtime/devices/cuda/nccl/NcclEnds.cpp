@@ -11,7 +11,6 @@
 
 #include <chrono>
 #include <system_error>
-#include <thread>
 
 namespace fsdp::rt {
 
@@ -35,10 +34,10 @@ void NcclEnds::noteFailedDevice() { hasFailedDevice = true; }
 bool NcclEnds::begin(End end, nccl::Comm comm) {
   ++*running_;
   try {
-    std::thread([running = running_, end, comm] {
+    threads_.emplace_back([running = running_, end, comm] {
       (void)end(comm);
       --*running;
-    }).detach();
+    });
   } catch (const std::system_error &) {
     --*running_;
     return false;
@@ -46,7 +45,12 @@ bool NcclEnds::begin(End end, nccl::Comm comm) {
   return true;
 }
 
-NcclEnds::Outcome NcclEnds::wait(int64_t nanoseconds) const {
+NcclEnds::~NcclEnds() {
+  for (std::thread &thread : threads_)
+    thread.detach();
+}
+
+NcclEnds::Outcome NcclEnds::wait(int64_t nanoseconds) {
   constexpr std::chrono::microseconds pause(50);
   WaitLimit all(nanoseconds), afterFailure(failedNanoseconds);
   while (*running_ != 0) {
@@ -60,6 +64,9 @@ NcclEnds::Outcome NcclEnds::wait(int64_t nanoseconds) const {
       return Outcome::TimedOut;
     std::this_thread::sleep_for(pause);
   }
+  for (std::thread &thread : threads_)
+    thread.join();
+  threads_.clear();
   return Outcome::Ended;
 }
 

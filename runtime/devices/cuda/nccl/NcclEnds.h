@@ -25,6 +25,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <thread>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -46,7 +48,11 @@ public:
   bool begin(End end, nccl::Comm comm);
   /// Returns when all have ended, or they have not within `nanoseconds` in
   /// which no rank of this process was waiting for its streams.
-  Outcome wait(int64_t nanoseconds) const;
+  Outcome wait(int64_t nanoseconds);
+  /// Leaves those that have not ended to themselves.
+  ~NcclEnds();
+  NcclEnds() = default;
+  NcclEnds(const NcclEnds &) = delete;
 
   /// While it lives, a rank of this process waits for its streams: its graphs
   /// are there.
@@ -60,7 +66,8 @@ public:
   static void noteFailedDevice();
 
 private:
-  /// Shared with the threads, which nobody joins.
+  std::vector<std::thread> threads_;
+  /// Shared with the threads, which may outlive this.
   std::shared_ptr<std::atomic<int>> running_ =
       std::make_shared<std::atomic<int>>(0);
 };

@@ -122,7 +122,7 @@ public:
   /// not be begun.
   bool abort();
   /// For communicators that were aborted.
-  NcclEnds::Outcome waitForEnds(int64_t nanoseconds) const {
+  NcclEnds::Outcome waitForEnds(int64_t nanoseconds) {
     return ends_.wait(nanoseconds);
   }
   /// Returns when NCCL's threads of no channel issue anything any more; false:
