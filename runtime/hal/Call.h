@@ -55,7 +55,7 @@ const char *labelOf(const Call &call);
 /// "launch 'name'" of a call.
 std::string nameOf(const Call &call);
 
-/// Whether the call is an attention, forward or backward; which of the two.
+/// Whether the call is an attention's backward pass, or either of its passes.
 inline bool isBackwardAttention(const Call &call) {
   return call.function == Function::attention_backward;
 }

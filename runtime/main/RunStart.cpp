@@ -11,11 +11,21 @@
 #include "data/Numbers.h"
 #include "main/SharedSettings.h"
 
+#include <initializer_list>
 #include <limits>
 
 namespace fsdp::rt {
 
 using namespace data;
+
+/// The product; `most` where an int64_t does not hold it.
+static int64_t multiply(std::initializer_list<int64_t> factors, int64_t most) {
+  int64_t product = 1;
+  for (int64_t factor : factors)
+    if (__builtin_mul_overflow(product, factor, &product))
+      return most;
+  return product;
+}
 
 /// The newest checkpoint of --save, as rank 0 sees it: its path, or nothing.
 static Result<std::string> findNewest(const Options &given, int rank,
@@ -210,22 +220,14 @@ Result<RunStart> findStart(const Options &given, const Manifest &manifest,
   return start;
 }
 
-/// Tokens that a step of `microBatches` micro-batches takes on all ranks; the
-/// largest number where that overflows.
-static int64_t tokensOf(const Manifest &manifest, int64_t microBatches) {
-  int64_t tokens = tokensPerStep(manifest);
-  return __builtin_mul_overflow(tokens, microBatches, &tokens)
-             ? std::numeric_limits<int64_t>::max()
-             : tokens;
-}
-
 static Status resolveSchedule(RunStart &start, const Manifest &manifest) {
   std::optional<RateSchedule> &schedule = start.options.rateSchedule;
   if (!manifest.train().findScalar(scalars::learningRate.name))
     return Status::failed("--lr-schedule: expected a program whose optimizer "
                           "has the scalar lr, got one without");
-  if (Status s =
-          schedule->resolve(tokensOf(manifest, start.options.microBatches())))
+  if (Status s = schedule->resolve(
+          multiply({tokensPerStep(manifest), start.options.microBatches()},
+                   std::numeric_limits<int64_t>::max())))
     return s.withContext("--lr-schedule");
   const int64_t steps = *start.options.steps;
   std::optional<int64_t> last = schedule->lastStep();
@@ -282,11 +284,8 @@ int64_t samplesPerStep(const Manifest &manifest, int64_t ranks,
                        int64_t microBatches) {
   const std::vector<Input> &inputs = manifest.train().inputs;
   bool hasRows = !inputs.empty() && !inputs[0].shape.empty();
-  int64_t samples = hasRows ? inputs[0].shape[0] : 1;
-  for (int64_t factor : {ranks, microBatches})
-    if (__builtin_mul_overflow(samples, factor, &samples))
-      return std::numeric_limits<int64_t>::max();
-  return samples;
+  return multiply({hasRows ? inputs[0].shape[0] : 1, ranks, microBatches},
+                  std::numeric_limits<int64_t>::max());
 }
 
 int64_t unitsTaken(const std::optional<CheckpointInfo> &checkpoint,
@@ -297,12 +296,9 @@ int64_t unitsTaken(const std::optional<CheckpointInfo> &checkpoint,
   if (data && data->taken && data->unit == source.unit())
     return *data->taken;
   // As versions that counted batches read it, and a session's caller may have.
-  int64_t taken = checkpoint->step;
-  for (int64_t factor : {data ? data->batchesPerStep : 1,
-                         source.unitsOfBatch(checkpoint->ranks)})
-    if (__builtin_mul_overflow(taken, factor, &taken))
-      return maxTaken;
-  return taken;
+  return multiply({checkpoint->step, data ? data->batchesPerStep : 1,
+                   source.unitsOfBatch(checkpoint->ranks)},
+                  maxTaken);
 }
 
 std::vector<std::string> compareStart(const RunStart &start,

@@ -93,6 +93,7 @@ private:
   bool mayPrune_ = false;   // a save since old checkpoints were removed
   bool isUnread_ = false;   // why the run ends
   int64_t skipped_ = 0;     // steps without an update
+  double baseRate_ = 0;     // of --lr, which --lr-schedule makes parts of
   std::unique_ptr<Rank> rank_;
   std::unique_ptr<data::BatchLoader> loader_;
   std::unique_ptr<Evaluation> evaluation_; // null: none is asked for

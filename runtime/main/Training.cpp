@@ -215,6 +215,8 @@ Status Trainer::createRank() {
   rank_ = std::move(*rank);
   for (const auto &[name, value] : options_.scalars)
     setScalar(name, value);
+  if (options_.rateSchedule)
+    baseRate_ = scalarsOf(options_, manifest_).at(scalars::learningRate.name);
   setScalar(scalars::accumulationWeight.name, double(options_.microBatches()));
   return Status::ok();
 }
@@ -223,8 +225,7 @@ Status Trainer::createRank() {
 std::optional<double> Trainer::learningRateOf(int64_t step) const {
   if (!options_.rateSchedule)
     return std::nullopt;
-  return scalarsOf(options_, manifest_).at(scalars::learningRate.name) *
-         options_.rateSchedule->ratioOf(step);
+  return baseRate_ * options_.rateSchedule->ratioOf(step);
 }
 
 /// In every program that has it.

@@ -37,11 +37,6 @@ protected:
     words[1] = saves;
     return words;
   }
-  std::string stateAt(const std::string &directory, int step) {
-    std::string path = directory + "/step-0000000" + std::to_string(step) + "/";
-    return readFile(path + "params.safetensors") +
-           readFile(path + "optimizer.safetensors");
-  }
   std::vector<int> stepsIn(const std::string &path) {
     std::vector<int> steps;
     std::ifstream in(path);

@@ -8,6 +8,7 @@
 #include "LinearProgram.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace fsdp::rt::data {
 
@@ -79,6 +80,23 @@ void LinearProgram::expectRefusal(const std::string &mesh,
   EXPECT_CONTAINS(outcome.err, message);
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(entriesOf(dir.path()), before);
+}
+
+std::string LinearProgram::pathAt(const std::string &directory, int step) {
+  char name[40];
+  std::snprintf(name, sizeof name, "/step-%08d", step);
+  return directory + name;
+}
+
+std::string LinearProgram::stateAt(const std::string &directory, int step) {
+  const std::string path = pathAt(directory, step);
+  return readFile(path + "/params.safetensors") +
+         readFile(path + "/optimizer.safetensors");
+}
+
+nlohmann::json LinearProgram::metaAt(const std::string &directory, int step) {
+  return nlohmann::json::parse(
+      readFile(pathAt(directory, step) + "/meta.json"));
 }
 
 } // namespace fsdp::rt::data

@@ -37,6 +37,12 @@ protected:
   void expectRefusal(const std::string &mesh, const Words &arguments,
                      const std::string &message, Words environment = {}) const;
 
+  /// The checkpoint of a step in a directory of --save.
+  static std::string pathAt(const std::string &directory, int step);
+  /// Its parameters, optimizer states and buffers, byte for byte.
+  static std::string stateAt(const std::string &directory, int step);
+  static nlohmann::json metaAt(const std::string &directory, int step);
+
   /// Batches for up to four ranks, the same for all of them: then all meshes
   /// compute the same bits.
   LinearProgram();

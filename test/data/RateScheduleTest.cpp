@@ -203,15 +203,6 @@ TEST(RateSchedule, IsRefused) {
 
 class ScheduledRun : public LinearProgram {
 protected:
-  std::string stateAt(const std::string &directory, int step) const {
-    const std::string path = directory + "/step-0000000" + std::to_string(step);
-    return readFile(path + "/params.safetensors") +
-           readFile(path + "/optimizer.safetensors");
-  }
-  json metaAt(const std::string &directory, int step) const {
-    return json::parse(readFile(directory + "/step-0000000" +
-                                std::to_string(step) + "/meta.json"));
-  }
   Words resuming(int steps, Words more) const {
     Words words = {"--resume", saves, "--steps", std::to_string(steps),
                    "--save",   saves};

@@ -29,13 +29,6 @@ protected:
     words[1] = from;
     return words;
   }
-  /// Parameters, optimizer state and buffers, byte for byte.
-  std::string stateAt(const std::string &saves, int step) {
-    char name[40];
-    std::snprintf(name, sizeof name, "/step-%08d/", step);
-    return readFile(saves + name + "params.safetensors") +
-           readFile(saves + name + "optimizer.safetensors");
-  }
   /// On as many ranks nothing is said; on others, that a step takes more or
   /// less.
   void resumeOn(const char *mesh, const char *before, const Words &words,

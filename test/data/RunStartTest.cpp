@@ -22,16 +22,6 @@ protected:
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  std::string pathAt(const std::string &directory, int step) const {
-    return directory + "/step-0000000" + std::to_string(step);
-  }
-  std::string stateAt(const std::string &directory, int step) const {
-    return readFile(pathAt(directory, step) + "/params.safetensors") +
-           readFile(pathAt(directory, step) + "/optimizer.safetensors");
-  }
-  json metaAt(const std::string &directory, int step) const {
-    return json::parse(readFile(pathAt(directory, step) + "/meta.json"));
-  }
   /// 16-bit tokens, of which no two sequences are alike.
   Words onTokens(Words words) const {
     std::string bytes;

@@ -24,8 +24,8 @@ PATCHES = {"option": 3, "call": 8, "program-kind": 3}
 # What a patch of the copy changes: programs to build, and tests to run.
 TARGETS = ["fsdp-compile", "fsdp-runtime-test", "data-tests", "dialect-tests", "fsdp-plan-test"]
 TESTS = r"^(runtime\.Abi|Manifest\.|ProgramKinds|plan\.PipelineOptions)"
-# By a line of its message: the commit that added one, the folders of its own, and the other files that it may touch.
-COMMITS = {"all_to_all: each rank": ([], 10)}
+# The commit that added one, by the begin of its message, and the files that it may touch beside tests and documents.
+COMMITS = {"all_to_all: each rank": 10}
 # Files outside of a device's folder that may name it.
 DEVICE_FILES = 3
 
@@ -52,15 +52,14 @@ def count_patches(root):
 
 
 def count_commits(root):
-    for message, (own, most) in COMMITS.items():
+    for message, most in COMMITS.items():
         found = subprocess.run(["git", "log", "--format=%H", f"--grep=^{message}"], cwd=root, capture_output=True, text=True)
         commit = found.stdout.split()[:1]
         if not commit:
             print(f"'{message}': not in this history")
             continue
-        folders = [word for folder in own for word in ("--own", folder)]
         counted = run(sys.executable, root / "benchmarks/touched.py", f"{commit[0]}^..{commit[0]}", "--at-most", most,
-                      *folders, "-C", root)
+                      "-C", root)
         print(f"'{message}': {counted.splitlines()[-1]}")
 
 

@@ -239,7 +239,8 @@ TEST(TransferQueues, WhatComputationDoesNotHideIsWaiting) {
       2,
       [](TestRank &context) -> Status {
         Start gather(0);
-        // What the host's other work takes between start and wait is hidden.
+        // Time that passes between start and wait is not waiting, and a loaded
+        // host may let it pass: the longest of five runs is compared.
         int64_t waiting = 0;
         for (int run = 0; run < 5; ++run) {
           if (Status s = runStep(context, [&](fsdp_rt_context *ctx) {

@@ -49,7 +49,7 @@ public:
   /// Returns when all have ended, or they have not within `nanoseconds` in
   /// which no rank of this process was waiting for its streams.
   Outcome wait(int64_t nanoseconds);
-  /// Leaves those that have not ended to themselves.
+  /// Detaches the threads of those that have not ended.
   ~NcclEnds();
   NcclEnds() = default;
   NcclEnds(const NcclEnds &) = delete;
