@@ -125,7 +125,7 @@ class Sweeps(unittest.TestCase):
                     fitting += 1
                     with self.subTest(model=model.parent.name, budget=budget):
                         self.assertEqual(round(point["step_ms"] * 1e9), Step(*asked, "--memory-budget", budget).time)
-        self.assertGreater(fitting, len(THIRD))
+        self.assertGreaterEqual(fitting, len(THIRD))
 
 
 class WhatIfs(unittest.TestCase):
