@@ -27,6 +27,9 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addPass(createIsolateStep());
   pm.addPass(createAddOptimizer({options.optimizer}));
   pm.addPass(createDigestTrace({options.name}));
+  AssignGroupsOptions groups;
+  llvm::append_range(groups.group, options.group);
+  pm.addPass(createAssignGroups(groups));
   pm.addPass(createLocalizeValues());
   pm.addPass(createAssignUnits({options.wrap}));
 

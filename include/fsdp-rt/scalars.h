@@ -55,11 +55,25 @@ inline constexpr Traits
     /// Of those that update, too: what divides the sum.
     accumulationWeight =
         {"accumulation_weight", "accumulation", Setter::Caller, "--accumulate", 1,
-         "the number of micro-batches"};
+         "the number of micro-batches"},
+    /// Of programs with flat parameters of several groups: it tells a rank which
+    /// elements it holds.
+    rank =
+        {"rank", "groups of parameters", Setter::Runtime, "--group", 0,
+         "the rank's number"};
 // clang-format on
 
 inline constexpr const Traits *all[] = {&learningRate, &clipNorm, &accumulated,
-                                        &accumulationWeight};
+                                        &accumulationWeight, &rank};
+
+/// Whether a scalar is a learning rate: the optimizer's, or one that a group of
+/// parameters has of its own ("GROUP.lr").
+constexpr bool isRate(std::string_view name) {
+  std::string_view rate = learningRate.name;
+  return name == rate || (name.size() > rate.size() + 1 &&
+                          name.substr(name.size() - rate.size()) == rate &&
+                          name[name.size() - rate.size() - 1] == '.');
+}
 
 /// Null where the name is not in the table.
 constexpr const Traits *find(std::string_view name) {

@@ -64,7 +64,8 @@ public:
 
 private:
   Value createClipCoefficient(Value norm);
-  Value addScalar(StringAttr name, RankedTensorType type, Attribute init);
+  Value addScalar(const OptimizerValue &scalar, StringAttr group);
+  Value addRank();
   Value addState(const OptimizerValue &state, FlatParamOp flat);
   void update(Trained &param, Value scale, Value norm);
 
@@ -137,12 +138,30 @@ Value OptimizerApplier::createClipCoefficient(Value norm) {
       });
 }
 
-Value OptimizerApplier::addScalar(StringAttr name, RankedTensorType type,
-                                  Attribute init) {
-  Value &scalar = scalars[name.getValue()];
-  if (scalar)
-    return scalar;
-  return scalar = addScalarArgument(program, name, type, init);
+/// The argument of the program that the parameters of @group read: "GROUP.NAME"
+/// where the group has its own, else "NAME".
+Value OptimizerApplier::addScalar(const OptimizerValue &scalar,
+                                  StringAttr group) {
+  StringAttr name = scalar.name;
+  FloatAttr init = scalar.init;
+  if (FloatAttr own = optimizer.getGroupScalar(group, name)) {
+    name = builder.getStringAttr(group.getValue() + "." + name.getValue());
+    init = own;
+  }
+  Value &argument = scalars[name.getValue()];
+  if (!argument)
+    argument = addScalarArgument(program, name, scalar.type, init);
+  return argument;
+}
+
+/// The number of the rank that runs the program, once.
+Value OptimizerApplier::addRank() {
+  Value &argument = scalars[scalars::rank.name];
+  if (!argument)
+    argument =
+        addScalarArgument(program, scalars::rank,
+                          RankedTensorType::get({}, builder.getI64Type()));
+  return argument;
 }
 
 /// A state of one flat parameter, or (with one element) of all of them.
@@ -158,8 +177,9 @@ Value OptimizerApplier::addState(const OptimizerValue &state,
 
 /// Where `norm` is given, a step whose norm is not finite changes nothing.
 void OptimizerApplier::update(Trained &param, Value scale, Value norm) {
-  SmallVector<Value> args;
+  SmallVector<Value> args, runScalars;
   SmallVector<Type> results;
+  SmallVector<FlatParamOp::Run> runs = param.flat.getRuns();
   for (OptimizerValue &arg : optimizer.args) {
     switch (arg.role) {
     case OptimizerRole::Param:
@@ -172,10 +192,17 @@ void OptimizerApplier::update(Trained &param, Value scale, Value norm) {
       args.push_back(addState(arg, param.flat));
       break;
     case OptimizerRole::Scalar:
-      args.push_back(addScalar(arg.name, arg.type, arg.init));
+      args.push_back(addScalar(arg, runs.front().group));
       break;
     }
   }
+  for (const FlatParamOp::Run &run : llvm::drop_begin(runs))
+    for (OptimizerValue &arg : optimizer.args)
+      if (arg.role == OptimizerRole::Scalar)
+        runScalars.push_back(addScalar(arg, run.group));
+  Value rank;
+  if (runs.size() > 1)
+    rank = addRank();
   for (OptimizerValue &result : optimizer.results)
     results.push_back(
         result.role == OptimizerRole::Param ? param.shard.getType()
@@ -184,7 +211,7 @@ void OptimizerApplier::update(Trained &param, Value scale, Value norm) {
             : param.flat.getShardedType(result.type.getElementType()));
   auto op = UpdateOp::create(builder, param.grad.getLoc(), results,
                              FlatSymbolRefAttr::get(optimizer.func), args,
-                             scale, norm);
+                             scale, norm, runScalars, rank);
   for (auto [value, result] : llvm::zip(op.getResults(), optimizer.results)) {
     FlatSymbolRefAttr name =
         program.getReadState(cast<BlockArgument>(param.shard).getArgNumber());
@@ -242,7 +269,8 @@ struct ApplyOptimizer : fsdp::impl::ApplyOptimizerBase<ApplyOptimizer> {
       return signalPassFailure();
     OptimizerStates states(module);
     for (ProgramOp program : programs) {
-      FailureOr<SmallVector<Trained>> trained = getTrained(module, program);
+      FailureOr<SmallVector<Trained>> trained =
+          getTrained(module, program, *optimizer);
       if (failed(trained))
         return signalPassFailure();
       eraseResults(program, getResultsWith(program, names::kGradShard));
@@ -254,8 +282,9 @@ struct ApplyOptimizer : fsdp::impl::ApplyOptimizerBase<ApplyOptimizer> {
   }
 
 private:
-  static FailureOr<SmallVector<Trained>> getTrained(ModuleOp module,
-                                                    ProgramOp program) {
+  static FailureOr<SmallVector<Trained>>
+  getTrained(ModuleOp module, ProgramOp program,
+             const OptimizerFunction &optimizer) {
     ProgramStates states(program);
     llvm::DenseMap<Attribute, Value> shards;
     for (BlockArgument arg : program.getArguments())
@@ -271,6 +300,10 @@ private:
       if (!flat || !trained.back().shard || !grad.getDefiningOp())
         return emitInputError(program, "expected a shard of ")
                << name << " for the gradient that is result #" << i;
+      for (MemberAttr member : flat.getMemberRange())
+        if (member.getGroup() && !optimizer.hasGroup(member.getGroup()))
+          return emitInputError(program, "expected a group of @optimizer for ")
+                 << member.getFqn() << ", got " << member.getGroup();
     }
     return trained;
   }

@@ -138,9 +138,9 @@ static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
   SmallVector<Attribute> members;
   for (auto [index, offset] : llvm::zip(plan.params, plan.offsets)) {
     const ParamInfo &param = step.params[index];
-    members.push_back(MemberAttr::get(builder.getContext(), param.fqn,
-                                      param.getType(), offset, param.tied,
-                                      param.init));
+    members.push_back(MemberAttr::get(
+        builder.getContext(), param.fqn, param.getType(), offset, param.tied,
+        param.init, plan.trainable ? param.group : StringAttr()));
   }
   return FlatParamOp::create(
       builder, mesh.getLoc(), plan.name, mesh.getSymName(),

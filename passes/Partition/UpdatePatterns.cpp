@@ -12,13 +12,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "LogicalPatterns.h"
+#include "OptimizerBody.h"
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/Contract/OptimizerContract.h"
 #include "fsdp/Analysis/Step/FlatLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -135,13 +135,15 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
     if (failed(optimizer))
       return failure();
     Location loc = op.getLoc();
-    int64_t size = 0;
-    IRMapping mapping;
+    FlatParamOp flat = getFlatParam(op);
+    if (!flat)
+      return failure();
+    ShardRuns runs =
+        ShardRuns::get(flat, symbols.getMesh(flat), adaptor.getRank());
+    OptimizerInliner inliner(rewriter, runs);
     for (auto [arg, formal, value] :
          llvm::zip(adaptor.getArgs(), func.getArguments(), optimizer->args)) {
       auto type = cast<RankedTensorType>(arg.getType());
-      if (type.getRank() == 1)
-        size = type.getDimSize(0);
       Value actual = createCast(rewriter, loc, arg,
                                 type.clone(value.type.getElementType()));
       if (value.role == OptimizerRole::Grad && adaptor.getScale())
@@ -153,10 +155,17 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
                                                  /*isUnsignedCast=*/false);
               return arith::MulFOp::create(b, l, v[0], scale);
             });
-      mapping.map(formal, actual);
+      inliner.map(formal, actual);
     }
+    // update_c4: scalars of further runs, run by run.
+    auto scalar = adaptor.getRunScalars().begin();
+    for (unsigned run = 1; run < runs.size(); ++run)
+      for (auto [formal, value] :
+           llvm::zip(func.getArguments(), optimizer->args))
+        if (value.role == OptimizerRole::Scalar)
+          inliner.map(formal, *scalar++, run);
     for (Operation &inner : func.getBody().front().without_terminator())
-      if (failed(cloneSized(rewriter, inner, mapping, size))) {
+      if (failed(inliner.copy(inner))) {
         InFlightDiagnostic diag =
             op.emitOpError("expected an optimizer that is elementwise on flat "
                            "tensors, got ")
@@ -168,8 +177,13 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
     for (auto [value, result, read] :
          llvm::zip(func.getBody().front().getTerminator()->getOperands(),
                    op.getResults(), optimizer->results)) {
-      Value updated = createCast(rewriter, loc, mapping.lookup(value),
-                                 getLocalType(result.getType()));
+      Value copy = inliner.lookup(value);
+      if (!copy)
+        return op.emitOpError("expected a value of rank 0 that is the same for "
+                              "all groups of parameters, got ")
+               << read.name << ", which depends on a scalar that differs";
+      Value updated =
+          createCast(rewriter, loc, copy, getLocalType(result.getType()));
       if (adaptor.getNorm())
         updated =
             keepUnlessFinite(rewriter, loc, adaptor.getNorm(), updated,
@@ -181,6 +195,14 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
   }
 
 private:
+  /// That of the shards; null where the optimizer has none.
+  FlatParamOp getFlatParam(UpdateOp op) const {
+    for (Type type : op.getArgs().getTypes())
+      if (auto shard = dyn_cast<ShardedType>(type))
+        return symbols.getFlatParam(shard.getFlatParam());
+    return {};
+  }
+
   /// The argument whose new value is the result @read.
   static Value getReplaced(const OptimizerValue &read,
                            const OptimizerFunction &optimizer,
@@ -209,61 +231,6 @@ private:
           return arith::SelectOp::create(b, l, isFinite, v[0], v[1])
               .getResult();
         });
-  }
-
-  static Type getSizedType(Type type, int64_t size) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor || tensor.hasStaticShape())
-      return type;
-    if (tensor.getRank() != 1)
-      return {};
-    return RankedTensorType::get(size, tensor.getElementType());
-  }
-
-  static LogicalResult cloneSized(OpBuilder &builder, Operation &op,
-                                  IRMapping &mapping, int64_t size) {
-    if (auto dim = dyn_cast<tensor::DimOp>(op)) {
-      Value value = arith::ConstantIndexOp::create(builder, op.getLoc(), size);
-      mapping.map(dim.getResult(), value);
-      return success();
-    }
-    if (auto empty = dyn_cast<tensor::EmptyOp>(op)) {
-      auto type = dyn_cast_or_null<RankedTensorType>(
-          getSizedType(empty.getType(), size));
-      if (!type)
-        return failure();
-      Value value = tensor::EmptyOp::create(
-          builder, op.getLoc(), type.getShape(), type.getElementType());
-      mapping.map(empty.getResult(), value);
-      return success();
-    }
-    if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
-      auto type = dyn_cast_or_null<RankedTensorType>(
-          getSizedType(splat.getType(), size));
-      if (!type)
-        return failure();
-      Value value = tensor::SplatOp::create(
-          builder, op.getLoc(), mapping.lookup(splat.getInput()), type);
-      mapping.map(splat.getResult(), value);
-      return success();
-    }
-    // Sizes agree by construction, so an assertion about them holds. One about
-    // values would be lost: refuse it.
-    if (isa<cf::AssertOp>(op)) {
-      Operation *condition = op.getOperand(0).getDefiningOp();
-      if (isa_and_nonnull<arith::CmpIOp>(condition) &&
-          isa<IndexType>(condition->getOperand(0).getType()))
-        return success();
-      return failure();
-    }
-    Operation *copy = builder.clone(op, mapping);
-    for (Value result : copy->getResults()) {
-      Type type = getSizedType(result.getType(), size);
-      if (!type)
-        return failure();
-      result.setType(type);
-    }
-    return success();
   }
 };
 } // namespace

@@ -213,6 +213,9 @@ struct Program {
   /// The named one, or null.
   const Input *findInput(std::string_view name) const;
   const Scalar *findScalar(std::string_view name) const;
+  /// Names of the learning rates: "lr" first, where it has that, then those
+  /// that groups of parameters have of their own.
+  std::vector<std::string> rates() const;
   const Output *findOutput(std::string_view name) const;
 };
 

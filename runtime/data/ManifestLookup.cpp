@@ -80,6 +80,16 @@ const Input *Program::findInput(std::string_view name) const {
   return findByName(inputs, name);
 }
 
+std::vector<std::string> Program::rates() const {
+  std::vector<std::string> names;
+  for (const Scalar &scalar : this->scalars)
+    if (scalar.name == data::scalars::learningRate.name)
+      names.insert(names.begin(), scalar.name);
+    else if (data::scalars::isRate(scalar.name))
+      names.push_back(scalar.name);
+  return names;
+}
+
 const Scalar *Program::findScalar(std::string_view name) const {
   return findByName(scalars, name);
 }

@@ -74,7 +74,9 @@ Rank::Rank(World &host, Consensus &ranks, const Manifest &manifest,
   for (const Program &program : manifest.programs) {
     std::vector<double> &scalars = scalars_.emplace_back();
     for (const Scalar &scalar : program.scalars)
-      scalars.push_back(scalar.init.value_or(0));
+      scalars.push_back(scalar.name == scalars::rank.name
+                            ? double(number())
+                            : scalar.init.value_or(0));
   }
 }
 

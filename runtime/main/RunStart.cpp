@@ -72,8 +72,7 @@ static Status takeSchedule(RunStart &start, const Manifest &manifest) {
       RateSchedule::parse(checkpoint.origin.rateSchedule);
   if (!schedule.isOk())
     return schedule.status().withContext(checkpoint.path + ": lr_schedule");
-  start.takesSchedule =
-      manifest.train().findScalar(scalars::learningRate.name) != nullptr;
+  start.takesSchedule = !manifest.train().rates().empty();
   if (start.takesSchedule)
     start.options.rateSchedule = std::move(*schedule);
   else
@@ -222,7 +221,7 @@ Result<RunStart> findStart(const Options &given, const Manifest &manifest,
 
 static Status resolveSchedule(RunStart &start, const Manifest &manifest) {
   std::optional<RateSchedule> &schedule = start.options.rateSchedule;
-  if (!manifest.train().findScalar(scalars::learningRate.name))
+  if (manifest.train().rates().empty())
     return Status::failed("--lr-schedule: expected a program whose optimizer "
                           "has the scalar lr, got one without");
   if (Status s = schedule->resolve(

@@ -377,9 +377,9 @@ Status Session::run(const std::string &name) {
     rank.setScalar(*found, scalars::accumulated.name, double(accumulated_));
     rank.setScalar(*found, scalars::accumulationWeight.name, weight);
     if (hasSchedule() && traits.updates)
-      rank.setScalar(*found, scalars::learningRate.name,
-                     scalars_.at(scalars::learningRate.name) *
-                         rateSchedule_->ratioOf(steps_ + 1));
+      for (const std::string &rate : program.rates())
+        rank.setScalar(*found, rate,
+                       scalars_.at(rate) * rateSchedule_->ratioOf(steps_ + 1));
     if (Status s = rank.run(*found))
       return s;
     if (rank.number() != firstRank_)

@@ -58,7 +58,7 @@ Result<int64_t> Session::resume(const std::string &directory) {
     return s;
   rateSchedule_.reset();
   if (const std::string &text = found->origin.rateSchedule;
-      !text.empty() && scalars_.count(scalars::learningRate.name)) {
+      !text.empty() && !manifest_.train().rates().empty()) {
     Result<RateSchedule> schedule = RateSchedule::parse(text);
     if (!schedule.isOk())
       return schedule.status().withContext(found->path + ": lr_schedule");

@@ -49,6 +49,7 @@ private:
   Status createRank();
   void setScalar(const std::string &name, double value);
   std::optional<double> learningRateOf(int64_t step) const;
+  void setRates(int64_t step);
   Status loadState();
   Status startLoader(std::unique_ptr<data::BatchSource> source);
   bool changesBuffers() const;
@@ -93,7 +94,8 @@ private:
   bool mayPrune_ = false;   // a save since old checkpoints were removed
   bool isUnread_ = false;   // why the run ends
   int64_t skipped_ = 0;     // steps without an update
-  double baseRate_ = 0;     // of --lr, which --lr-schedule makes parts of
+  /// Learning rates by name, which --lr-schedule makes parts of; empty without.
+  std::map<std::string, double> baseRates_;
   std::unique_ptr<Rank> rank_;
   std::unique_ptr<data::BatchLoader> loader_;
   std::unique_ptr<Evaluation> evaluation_; // null: none is asked for

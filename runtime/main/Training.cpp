@@ -216,16 +216,24 @@ Status Trainer::createRank() {
   for (const auto &[name, value] : options_.scalars)
     setScalar(name, value);
   if (options_.rateSchedule)
-    baseRate_ = scalarsOf(options_, manifest_).at(scalars::learningRate.name);
+    for (const std::string &rate : manifest_.train().rates())
+      baseRates_[rate] = scalarsOf(options_, manifest_).at(rate);
   setScalar(scalars::accumulationWeight.name, double(options_.microBatches()));
   return Status::ok();
 }
 
-/// Of a step, where --lr-schedule decides it.
+/// Of a step, where --lr-schedule decides it: lr, else the first group's.
 std::optional<double> Trainer::learningRateOf(int64_t step) const {
-  if (!options_.rateSchedule)
+  if (baseRates_.empty())
     return std::nullopt;
-  return baseRate_ * options_.rateSchedule->ratioOf(step);
+  return baseRates_.at(manifest_.train().rates().front()) *
+         options_.rateSchedule->ratioOf(step);
+}
+
+/// All learning rates of a step, where --lr-schedule decides them.
+void Trainer::setRates(int64_t step) {
+  for (const auto &[name, rate] : baseRates_)
+    setScalar(name, rate * options_.rateSchedule->ratioOf(step));
 }
 
 /// In every program that has it.

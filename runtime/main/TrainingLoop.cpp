@@ -98,8 +98,7 @@ Status Trainer::runStep(int64_t step, Status &unread) {
   Clock::time_point begin = Clock::now();
   const int64_t microBatches = options_.microBatches();
   double losses = 0;
-  if (std::optional<double> rate = learningRateOf(step))
-    setScalar(scalars::learningRate.name, *rate);
+  setRates(step);
   for (int64_t done = 1; done <= microBatches; ++done) {
     const Program &program = manifest_.programOf(done, microBatches);
     rank_->setCheckNote(loader_->unusualValue());

@@ -106,9 +106,11 @@ TEST_F(SymbolsTest, AttributesAndTypesCheckThemselves) {
   auto fqn = StringAttr::get(&context, "w");
   auto matrix = RankedTensorType::get({2, 3}, f32);
   EXPECT_FALSE(MemberAttr::getChecked(emitError, &context, fqn, matrix,
-                                      int64_t(-1), ArrayAttr(), Attribute()));
+                                      int64_t(-1), ArrayAttr(), Attribute(),
+                                      StringAttr()));
   EXPECT_TRUE(MemberAttr::getChecked(emitError, &context, fqn, matrix,
-                                     int64_t(0), ArrayAttr(), Attribute()));
+                                     int64_t(0), ArrayAttr(), Attribute(),
+                                     StringAttr()));
 }
 
 } // namespace

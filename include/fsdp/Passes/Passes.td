@@ -76,6 +76,22 @@ def AddOptimizer : Pass<"fsdp-add-optimizer", "::mlir::ModuleOp"> {
   ];
 }
 
+def AssignGroups : Pass<"fsdp-assign-groups", "::mlir::ModuleOp"> {
+  let summary = "Gives parameters to groups of the optimizer (L0)";
+  let description = [{
+    Each parameter of which a rule of a group holds gets that group's name, the
+    first group's of several (`group` in `fsdp.param`), and @optimizer gets the
+    groups' scalars (`fsdp.optimizer_groups`): numbers that the parameters of a
+    group read instead of the scalar's own value, such as a weight decay of 0.
+    Without options, what the module holds stays.
+  }];
+  let options = [
+    ListOption<"group", "group", "std::string",
+               "NAME=RULE[,RULE..]:SCALAR=NUMBER[,..]; a rule is a pattern of "
+               "names or dims<N, dims<=N, dims>N, dims>=N">
+  ];
+}
+
 def LocalizeValues : Pass<"fsdp-localize-values", "::mlir::ModuleOp"> {
   let summary = "Gives every reader its own constants and views of parameters (L0)";
   let description = [{

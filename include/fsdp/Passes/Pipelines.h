@@ -58,6 +58,12 @@ struct PartitionOptions : PipelineOptions {
                      "these values, torch.optim's (default: the step's own, "
                      "else adamw)"),
       llvm::cl::init("")};
+  TextsOption group{
+      *this, "group", llvm::cl::value_desc("name=rules:scalars"),
+      llvm::cl::desc(
+          "Parameters whose update reads numbers of its own, such as "
+          "'no_decay=*.bias,dims<2:weight_decay=0': names, globs, or numbers "
+          "of dimensions; of several groups the first that holds")};
   TextsOption ignore{
       *this, "ignore", llvm::cl::value_desc("pattern"),
       llvm::cl::desc("Parameters that are left whole, gradients not reduced: "

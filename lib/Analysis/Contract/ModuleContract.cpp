@@ -197,7 +197,8 @@ void AttributeVerifier::check(Operation *at, DictionaryAttr attrs, Names known,
 
 void AttributeVerifier::checkFunction(func::FuncOp func) {
   std::string name = "@" + func.getName().str();
-  StringRef traced[] = {names::kProgram}, optimizer[] = {names::kOptimizerSpec};
+  StringRef traced[] = {names::kProgram},
+            optimizer[] = {names::kOptimizerSpec, names::kOptimizerGroups};
   Names known;
   if (func.getName() == names::kOptimizer)
     known = optimizer;

@@ -14,6 +14,7 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -69,6 +70,51 @@ static FailureOr<OptimizerValue> readValue(func::FuncOp func, Type type,
     init = FloatAttr::get(Float64Type::get(func.getContext()),
                           *getInitNumber(dict, key));
   return OptimizerValue{*parsed, name, tensor, init};
+}
+
+FloatAttr OptimizerFunction::getGroupScalar(StringAttr group,
+                                            StringAttr name) const {
+  if (!group || !groups)
+    return {};
+  auto own = groups.getAs<DictionaryAttr>(group.getValue());
+  return own ? own.getAs<FloatAttr>(name.getValue()) : FloatAttr();
+}
+
+/// optimizer_c8
+static LogicalResult readGroups(OptimizerFunction &optimizer) {
+  func::FuncOp func = optimizer.func;
+  optimizer.groups =
+      func->getAttrOfType<DictionaryAttr>(names::kOptimizerGroups);
+  if (!optimizer.groups)
+    return success();
+  SmallVector<StringRef> scalars;
+  for (const OptimizerValue &arg : optimizer.args)
+    if (arg.role == OptimizerRole::Scalar &&
+        isa<FloatType>(arg.type.getElementType()))
+      scalars.push_back(arg.name.getValue());
+  for (NamedAttribute group : optimizer.groups) {
+    auto entries = dyn_cast<DictionaryAttr>(group.getValue());
+    if (!entries || group.getName().getValue().contains('.'))
+      return emitInputError(func, "optimizer_c8: expected groups of @optimizer "
+                                  "with names without dots and a dictionary "
+                                  "of numbers each, got ")
+             << group.getName() << " = " << group.getValue();
+    for (NamedAttribute entry : entries) {
+      StringRef name = entry.getName();
+      auto number = dyn_cast<FloatAttr>(entry.getValue());
+      if (!llvm::is_contained(scalars, name))
+        return emitInputError(func, "optimizer_c8: expected one of the scalars "
+                                    "of @optimizer (")
+               << llvm::join(scalars, ", ") << ") for group " << group.getName()
+               << ", got " << entry.getName();
+      if (!number || !number.getType().isF64() || !number.getValue().isFinite())
+        return emitInputError(func,
+                              "optimizer_c8: expected a finite f64 number for ")
+               << entry.getName() << " of group " << group.getName() << ", got "
+               << entry.getValue();
+    }
+  }
+  return success();
 }
 
 FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
@@ -141,6 +187,8 @@ FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {
                             "optimizer_c6: expected results of @optimizer with "
                             "names of their own, got ")
              << result.name << " twice";
+  if (failed(readGroups(optimizer)))
+    return failure();
   return optimizer;
 }
 

@@ -209,9 +209,10 @@ void StepReader::readArgument(BlockArgument arg) {
 
 void StepReader::readParam(BlockArgument arg, DictionaryAttr param,
                            StringAttr name) {
-  checkEntries(param,
-               {"fqn", "tied", "init", "requires_grad", "unused", "placement"},
-               name.getValue());
+  checkEntries(
+      param,
+      {"fqn", "tied", "init", "requires_grad", "unused", "group", "placement"},
+      name.getValue());
   ParamInfo info;
   info.arg = arg;
   info.fqn = name;
@@ -222,6 +223,7 @@ void StepReader::readParam(BlockArgument arg, DictionaryAttr param,
     info.requiresGrad = flag.getValue();
   if (auto flag = get<BoolAttr>(param, "unused", name.getValue()))
     info.unused = flag.getValue();
+  info.group = get<StringAttr>(param, "group", name.getValue());
   // input_c7
   if (param.contains("placement"))
     error("input_c7: expected a parameter without a placement of its own, "

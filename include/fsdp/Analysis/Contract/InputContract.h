@@ -41,6 +41,7 @@
 // - optimizer_c5: what is returned, and every state, is also taken.
 // - optimizer_c6: names are distinct and not reserved.
 // - optimizer_c7: each element of a flat tensor is treated alone.
+// - optimizer_c8: groups give numbers to the optimizer's scalars.
 //
 //===----------------------------------------------------------------------===//
 
@@ -84,6 +85,8 @@ struct ParamInfo {
   bool requiresGrad = true;
   /// Trained in principle, but without influence on the loss: left untouched.
   bool unused = false;
+  /// Of the optimizer's groups; null where it is in none.
+  StringAttr group;
   /// The result that is its gradient; nullopt where it has none.
   std::optional<unsigned> grad;
 

@@ -31,6 +31,16 @@ struct OptimizerFunction {
   func::FuncOp func;
   SmallVector<OptimizerValue> args;
   SmallVector<OptimizerValue> results;
+  /// Scalars of groups of parameters, by the group's name: a dictionary of f64
+  /// by scalar each. Null where there are none.
+  DictionaryAttr groups;
+
+  bool hasGroup(StringAttr name) const {
+    return groups && groups.contains(name.getValue());
+  }
+  /// What the parameters of @group read for the scalar @name instead of its
+  /// own value; null where they read that.
+  FloatAttr getGroupScalar(StringAttr group, StringAttr name) const;
 };
 
 /// Reads `@optimizer` of `module`, which must be there.

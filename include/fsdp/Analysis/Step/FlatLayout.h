@@ -49,8 +49,8 @@ struct FlatPlan {
   Treatment treatment = Treatment::Sharded;
   bool trainable = true;
   FloatType elementType;
-  /// Indices into the step's parameters, in traversal order, and where each
-  /// begins, in elements.
+  /// Indices into the step's parameters, by group of the optimizer and in
+  /// traversal order, and where each begins, in elements.
   SmallVector<unsigned> params;
   SmallVector<int64_t> offsets;
   /// Elements, padding included.

@@ -47,7 +47,8 @@ static std::optional<int64_t> countElements(RankedTensorType type) {
 
 LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  StringAttr fqn, RankedTensorType type,
-                                 int64_t offset, ArrayAttr tied, Attribute) {
+                                 int64_t offset, ArrayAttr tied, Attribute,
+                                 StringAttr) {
   // member_attr_c1
   if (!type.hasStaticShape() || !isa<FloatType>(type.getElementType()))
     return emitError() << "expected a static shape and float elements for "
@@ -551,6 +552,8 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyType<BudgetAttr>(op, attr, "a #fsdp.budget");
   if (name == names::kName || name == names::kOptimizerSpec)
     return verifyType<StringAttr>(op, attr, "a string");
+  if (name == names::kOptimizerGroups)
+    return verifyType<DictionaryAttr>(op, attr, "a dictionary");
   if (name == names::kTF32 || name == names::kEpilogue)
     return verifyType<UnitAttr>(op, attr, "no value");
   if (name == names::kTuning)

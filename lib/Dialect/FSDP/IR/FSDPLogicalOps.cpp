@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verification.h"
+#include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -250,6 +251,38 @@ static bool fitsOptimizer(Type type, Type formal,
   return flatParam == shard.getFlatParam();
 }
 
+/// Types of the optimizer's arguments whose role is "scalar", in their order.
+static SmallVector<Type> getScalarTypes(func::FuncOp optimizer) {
+  SmallVector<Type> types;
+  for (auto [index, type] : llvm::enumerate(optimizer.getArgumentTypes())) {
+    auto entries = optimizer.getArgAttrOfType<DictionaryAttr>(
+        index, names::kOptimizerRole);
+    auto role = entries ? entries.getAs<StringAttr>("role") : StringAttr();
+    if (role && symbolizeOptimizerRole(role) == OptimizerRole::Scalar)
+      types.push_back(type);
+  }
+  return types;
+}
+
+/// update_c4
+static LogicalResult verifyRuns(UpdateOp op, FlatParamOp flat,
+                                func::FuncOp optimizer) {
+  SmallVector<Type> scalars = getScalarTypes(optimizer), expected;
+  size_t runs = flat.getRuns().size();
+  for (size_t run = 1; run < runs; ++run)
+    llvm::append_range(expected, scalars);
+  if (op.getRunScalars().getTypes() == TypeRange(expected) &&
+      (runs == 1 || op.getRank()))
+    return success();
+  return emitAgainst(flat, op,
+                     "expected a rank and " + Twine(expected.size()) +
+                         " scalars of the types of those of @" +
+                         optimizer.getName() + " for the " + Twine(runs - 1) +
+                         " runs behind the first, got " +
+                         (op.getRank() ? "a rank and " : "no rank and ") +
+                         Twine(op.getRunScalars().size()));
+}
+
 LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   // update_c1
   FailureOr<func::FuncOp> optimizer = lookupSymbol<func::FuncOp>(
@@ -289,5 +322,5 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   if (!param->getTrainable())
     return emitAgainst(*param, *this,
                        "expected a trainable flat parameter, got a frozen one");
-  return success();
+  return verifyRuns(*this, *param, *optimizer);
 }

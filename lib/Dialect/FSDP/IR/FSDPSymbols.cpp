@@ -170,6 +170,16 @@ MemberAttr FlatParamOp::lookupMember(StringRef fqn) {
   return {};
 }
 
+SmallVector<FlatParamOp::Run> FlatParamOp::getRuns() {
+  SmallVector<Run> runs;
+  for (MemberAttr member : getMemberRange())
+    if (runs.empty())
+      runs.push_back({member.getGroup(), 0});
+    else if (member.getGroup() != runs.back().group)
+      runs.push_back({member.getGroup(), member.getOffset()});
+  return runs;
+}
+
 int64_t FlatParamOp::getShardNumel(MeshOp mesh) {
   return getNumel() / mesh.getGroupSize(getShardAxes());
 }

@@ -103,7 +103,8 @@ def FSDP_MemberAttr : FSDP_Attr<"Member", "member"> {
     `offset` counts elements from the start of the unsharded flat parameter;
     the parameter lies there row-major. `tied` lists further names of the same
     storage, `init` how the values are made when no file gives them (the
-    exporter's record, see docs/input-contract.md).
+    exporter's record, see docs/input-contract.md). `group` names the optimizer's
+    group whose scalars its update reads.
 
     Constraints:
     - member_attr_c1: the type has a static shape and float elements.
@@ -120,10 +121,12 @@ def FSDP_MemberAttr : FSDP_Attr<"Member", "member"> {
     "::mlir::RankedTensorType":$type,
     "int64_t":$offset,
     OptionalParameter<"::mlir::ArrayAttr">:$tied,
-    OptionalParameter<"::mlir::Attribute">:$init
+    OptionalParameter<"::mlir::Attribute">:$init,
+    OptionalParameter<"::mlir::StringAttr">:$group
   );
   let assemblyFormat = [{
-    `<` $fqn `,` $type `at` $offset (`tied` $tied^)? (`init` $init^)? `>`
+    `<` $fqn `,` $type `at` $offset (`tied` $tied^)? (`init` $init^)?
+    (`group` $group^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

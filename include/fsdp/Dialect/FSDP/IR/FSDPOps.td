@@ -161,6 +161,14 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     }
     /// Elements that one rank holds: numel / ranks of the shard axes.
     int64_t getShardNumel(MeshOp mesh);
+    /// Members one after another that are of one group of the optimizer; null:
+    /// of none. `begin` is where the first of them begins, 0 for the first run:
+    /// padding belongs to the run before it.
+    struct Run {
+      ::mlir::StringAttr group;
+      int64_t begin;
+    };
+    ::llvm::SmallVector<Run> getRuns();
     ShardedType getShardedType(::mlir::Type elementType);
     UnshardedType getUnshardedType(::mlir::Type elementType);
   }];
@@ -384,12 +392,21 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
     role is "grad") is multiplied by `scale` first, where that is given. Where
     `norm` is given and not finite, each result is what its argument was.
 
+    Where the flat parameter has several runs, members of several groups of the
+    optimizer, the scalars among `arguments` are those of the first run, and
+    `run_scalars` holds as many again for each further one. `rank` is this
+    rank's number on the mesh: with it, an element's place in the shard gives
+    its place in the flat parameter, and so its run.
+
     Constraints:
     - update_c1: the optimizer is a function of the module.
     - update_c2: as many arguments and results as the function's; a flat tensor
       is a shard of one and the same flat parameter, anything else has the
       function's type.
     - update_c3: that flat parameter exists and is trainable.
+    - update_c4: `run_scalars` has the types of the function's scalars, once for
+      each run but the first; `rank` is an i64 of rank 0, and is given where
+      there are several runs.
 
     Example:
     ```mlir
@@ -401,10 +418,14 @@ def FSDP_UpdateOp : FSDP_Op<"update", [
   let arguments = (ins FlatSymbolRefAttr:$optimizer,
                        Variadic<AnyTypeOf<[FSDP_ShardedType, FSDP_LocalTensor]>>:$args,
                        Optional<FSDP_ScalarTensor>:$scale,
-                       Optional<FSDP_ScalarTensor>:$norm);
+                       Optional<FSDP_ScalarTensor>:$norm,
+                       Variadic<FSDP_LocalTensor>:$run_scalars,
+                       Optional<0DTensorOf<[I64]>>:$rank);
   let results = (outs Variadic<AnyTypeOf<[FSDP_ShardedType, FSDP_LocalTensor]>>:$results);
   let assemblyFormat = [{
-    $optimizer `(` $args `)` (`scale` $scale^)? (`if_finite` $norm^)? attr-dict
+    $optimizer `(` $args `)` (`scale` $scale^)? (`if_finite` $norm^)?
+    (`runs` `(` $run_scalars^ `:` type($run_scalars) `)`)?
+    (`rank` $rank^ `:` type($rank))? attr-dict
     `:` `(` type($args) `)` (`,` type($scale)^)? (`if_finite` type($norm)^)?
     `->` `(` type($results) `)`
   }];
