@@ -33,7 +33,8 @@ fsdp.program @step(%a: !fsdp.sharded<@a, f32> {fsdp.state = @a.param}, %x: tenso
 
 // Gradients: cast, packed at the members' offsets, reduced in the reduce type,
 // cast back. Over a replicate axis too: the shard axis first, so that fewer
-// bytes cross; the sum is divided once, at the end.
+// bytes cross; the sum is divided once, at the end, by all ranks of both axes
+// (pytorch/pytorch#106034).
 fsdp.mesh @mesh [#fsdp.axis<"replicate" = 3>, #fsdp.axis<"shard" = 2>]
 fsdp.flat_param @hybrid on @mesh shard ["shard"] replicate ["replicate"] state f32 gather f32 reduce bf16 numel 64 [
   <"h.w", tensor<2x4xf32> at 0>, <"h.b", tensor<4xf32> at 32>] {trainable, unit = "h"}

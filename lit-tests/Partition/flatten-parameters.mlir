@@ -134,9 +134,12 @@
 // KINDS-SAME:    %[[C:[a-z0-9]+]]: !fsdp.sharded<@m.f32.frozen, f32>
 // KINDS-SAME:    %[[U:[a-z0-9]+]]: !fsdp.sharded<@n.frozen, f32>
 // KINDS-NOT:   fsdp.unshard %[[U]]
-// A frozen parameter that the backward pass reads is gathered for it.
+// A frozen parameter that the backward pass reads is gathered for it, a trained
+// one that it does not read is not.
 // KINDS:       fsdp.unshard %[[C]] for forward
+// KINDS-NOT:   for backward
 // KINDS:       fsdp.unshard %[[C]] for backward
+// KINDS-NOT:   for backward
 // KINDS-NOT:   fsdp.unshard %[[U]]
 // KINDS:       return
 

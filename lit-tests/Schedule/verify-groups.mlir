@@ -1,4 +1,6 @@
 // A shard is gathered, its gradient reduced over both axes and the shard updated.
+// A sum that is divided once for each axis, or misses one, is refused
+// (pytorch/pytorch#106034).
 //
 // RUN: fsdp-opt %s --fsdp-verify-schedule
 // RUN: sed 's/all_reduce %r on @mesh."replicate"./all_reduce %r on @mesh["shard"]/' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=OTHER

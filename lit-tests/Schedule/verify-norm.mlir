@@ -1,6 +1,6 @@
 // The norm of two gradients, by which both are clipped. One is sharded: its
 // squares are added up over ranks before they meet those of the other, which is
-// whole on every rank.
+// whole on every rank, and counts once (pytorch/pytorch#88955).
 //
 // RUN: fsdp-opt %s --fsdp-verify-schedule
 // RUN: sed '/all_reduce %qa/d; s/@norm(%ra, /@norm(%qa, /' %s | not fsdp-opt --fsdp-verify-schedule 2>&1 | FileCheck %s --check-prefix=FIRST

@@ -45,6 +45,7 @@ fsdp.program @a_region_reads_behind_the_reshard(%shard: !fsdp.sharded<@h0, f32>,
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"w", tensor<2x4xf32> at 0>] {trainable, unit = "h.0"}
+// One gather for all modules that read a unit (pytorch/pytorch#90201).
 // lifetimes_c2
 fsdp.program @gathered_twice_at_once(%shard: !fsdp.sharded<@h0, f32>) {
   // expected-note @below {{it was gathered here}}

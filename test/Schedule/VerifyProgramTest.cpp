@@ -347,6 +347,8 @@ TEST_F(VerifyCopies, OverlappingHostBuffers) {
           "offload (op 2)");
 }
 
+// pytorch/pytorch#87930: what an asynchronous copy took to the host was read
+// before the copy was over.
 TEST_F(VerifyCopies, AReloadThatComesTooEarly) {
   // Neither waits have told of it nor does it come after the offload.
   std::rotate(p.ops.begin() + 4, p.ops.begin() + 5, p.ops.begin() + 7);

@@ -239,7 +239,8 @@ json onHost(json description) {
   return description;
 }
 
-/// A parameter that is trained at one time and frozen at another.
+/// A parameter that is trained at one time and frozen at another
+/// (pytorch/pytorch#104186).
 TEST_F(CheckpointTest, KeepsTheStatesOfWhatBothTrain) {
   json both = twoUnits(1, 2), one = twoUnits(1, 1);
   one["flat_params"][1]["states"] = json::array(); // v is frozen

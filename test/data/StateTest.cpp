@@ -209,6 +209,8 @@ protected:
   std::vector<std::string> notes;
 };
 
+// Each from the file, by itself: no rank sends values to others, once or, for
+// each level of wrapping, again (pytorch/pytorch#89217).
 TEST_F(ParametersTest, EveryRankGetsItsShards) {
   write();
   for (int shards : {1, 2, 3, 8})

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// train-steps DIR STEPS SAVES: three libraries that fsdp-compile wrote take
-// turns in this process: one model for one rank and for two, and another model.
+// train-steps DIR STEPS SAVES: five libraries that fsdp-compile wrote take
+// turns in this process: one model for one rank and for two, and another model
+// on meshes of one axis and of two.
 // Reads DIR/<library>.params and the inputs
 // DIR/<library>.<input>.<step>.<rank>; prints the loss and the gradient's norm
 // of every step; saves to SAVES/<library>.saved.
@@ -15,7 +16,9 @@
 
 #include "libgpt-one.h"
 #include "libgpt-two.h"
+#include "libhybrid.h"
 #include "libmixed.h"
+#include "libreplicas.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -123,6 +126,24 @@ int main(int argc, char **argv) {
        {{GPT_TWO_INPUT_INPUT_IDS, GPT_TWO_BYTES_INPUT_IDS},
         {GPT_TWO_INPUT_LABELS, GPT_TWO_BYTES_LABELS}},
        2,
+       NULL},
+      {"hybrid",
+       HYBRID_FINGERPRINT,
+       hybrid_artifact(),
+       HYBRID_RANKS,
+       {{HYBRID_INPUT_TOKENS, HYBRID_BYTES_TOKENS},
+        {HYBRID_INPUT_LABELS, HYBRID_BYTES_LABELS},
+        {HYBRID_INPUT_WEIGHT, HYBRID_BYTES_WEIGHT}},
+       3,
+       NULL},
+      {"replicas",
+       REPLICAS_FINGERPRINT,
+       replicas_artifact(),
+       REPLICAS_RANKS,
+       {{REPLICAS_INPUT_TOKENS, REPLICAS_BYTES_TOKENS},
+        {REPLICAS_INPUT_LABELS, REPLICAS_BYTES_LABELS},
+        {REPLICAS_INPUT_WEIGHT, REPLICAS_BYTES_WEIGHT}},
+       3,
        NULL},
       {"mixed",
        MIXED_FINGERPRINT,

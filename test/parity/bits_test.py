@@ -82,7 +82,8 @@ class Bits(StepTest):
 
     def test_guarded(self):
         # Poisoned outside of their lives, and with borders, buffers hold the same bits: nothing
-        # reads or writes what is dead, in whatever order.
+        # reads or writes what is dead, in whatever order, and nothing needs to be cleared before
+        # a reduction writes it (pytorch/pytorch#88769).
         for mesh, options, threads in (("shard=2", (), "auto"),
                                        ("shard=2", ("--cluster", "h100-sxm"), "on"),
                                        ("shard=2,replicate=2",

@@ -90,6 +90,7 @@ class PyTorch(StepTest):
             self.check(mesh)
 
     def test_strategies(self):
+        """Norms, too: under no_shard FSDP's once counted every gradient once a rank (pytorch/pytorch#88955)."""
         for strategy in ("shard_grad_op", "no_shard"):
             self.check("shard=2", "--strategy", strategy)
         for strategy in ("full_shard", "hybrid_shard_zero2"):

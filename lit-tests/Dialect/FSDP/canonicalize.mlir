@@ -75,6 +75,7 @@ func.func @a_scatter_that_divides_stays(%a: tensor<8xf32>) -> tensor<2xf32> {
   return %1 : tensor<2xf32>
 }
 
+// What needs no padding is not copied to be padded (pytorch/pytorch#88769).
 // CHECK-LABEL: @whole_views_and_packs_go
 // CHECK-SAME:    (%[[A:.*]]: tensor<8xf32>)
 // CHECK-NEXT:    return %[[A]], %[[A]]
