@@ -28,7 +28,9 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addPass(createAddOptimizer({options.optimizer}));
   pm.addPass(createDigestTrace({options.name}));
   AssignGroupsOptions groups;
-  llvm::append_range(groups.group, options.group);
+  // Braces keep a text's commas where the pipeline is printed and read again.
+  for (const std::string &text : options.group)
+    groups.group.push_back("{" + text + "}");
   pm.addPass(createAssignGroups(groups));
   pm.addPass(createLocalizeValues());
   pm.addPass(createAssignUnits({options.wrap}));

@@ -81,7 +81,7 @@ func.func @forward_backward(
 // -----
 
 // Case: a misspelt entry.
-// expected-error @below {{input_c3: expected w with entries among fqn, tied, init, requires_grad, unused, placement, got "require_grad"}}
+// expected-error @below {{input_c3: expected w with entries among fqn, tied, init, requires_grad, unused, group, placement, got "require_grad"}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w", require_grad = false}},
     %x: tensor<4xf32> {fsdp.input = {name = "x"}})

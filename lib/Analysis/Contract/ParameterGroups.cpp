@@ -53,7 +53,10 @@ llvm::Expected<GroupSpec> GroupSpec::parse(StringRef text) {
   auto fail = [&](const Twine &message) {
     return llvm::createStringError("group '" + text + "': " + message);
   };
-  auto [name, rest] = text.split('=');
+  StringRef inner = text;
+  if (inner.consume_front("{"))
+    inner.consume_back("}");
+  auto [name, rest] = inner.split('=');
   // A rule has no colon: names of parameters have none.
   auto [rules, scalars] = rest.split(':');
   GroupSpec spec;

@@ -48,7 +48,8 @@ struct GroupSpec {
   /// By name; finite. At least one, each name once.
   std::vector<std::pair<std::string, double>> scalars;
 
-  /// Fails where @text is not of the form above.
+  /// Fails where @text is not of the form above; braces around it are left out,
+  /// as pipelines write a text with commas.
   static llvm::Expected<GroupSpec> parse(StringRef text);
   /// All of @texts; fails where two have one name.
   static llvm::Expected<std::vector<GroupSpec>>
