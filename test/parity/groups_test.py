@@ -90,6 +90,23 @@ class Groups(StepTest):
                     for suffix in "", ".momentum_buffer":
                         self.assertEqual(got[member + suffix], wanted[scalars][member + suffix], member + suffix)
 
+    def test_schedule(self):
+        """A schedule makes the same part of each group's rate: two steps are those of which each is given its rates."""
+        mesh = "shard=2"
+        program = self.build(fixture, mesh, "--group", "small=dims<2:lr=0.125")
+
+        def run(folder, steps, *options):
+            outcome = self.execute([program, "-n", 2, "--data", fixture.batches, "--steps", steps, "--threads", 1,
+                                    "--quiet", "--save", folder, *options])
+            self.assertEqual(outcome.returncode, 0, outcome.stderr)
+            return self.saved(folder, steps)
+
+        start = "--params", fixture.params
+        scheduled = run(self.place("saves"), 2, *start, "--lr", 0.5, "--lr-schedule", "table:1=0.5,2=0.25")
+        folder = self.place("saves")
+        run(folder, 1, *start, "--lr", 0.25, "--scalar", "small.lr=0.0625")
+        self.assertEqual(run(folder, 2, "--resume", folder, "--lr", 0.125, "--scalar", "small.lr=0.03125"), scheduled)
+
 
 if __name__ == "__main__":
     unittest.main()
