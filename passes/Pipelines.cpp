@@ -25,12 +25,17 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   //===--------------------------------------------------------------------===//
   pm.addPass(createVerifyInput());
   pm.addPass(createIsolateStep());
-  pm.addPass(createAddOptimizer({options.optimizer}));
-  pm.addPass(createDigestTrace({options.name}));
   AssignGroupsOptions groups;
   // Braces keep a text's commas where the pipeline is printed and read again.
   for (const std::string &text : options.group)
     groups.group.push_back("{" + text + "}");
+  AddOptimizerOptions optimizer;
+  optimizer.group = groups.group;
+  optimizer.optimizer = options.optimizer;
+  llvm::append_range(optimizer.runTimeScalars, options.optimizerScalars);
+  pm.addPass(createAddOptimizer(optimizer));
+  pm.addPass(createDigestTrace({options.name}));
+  pm.addPass(createBoundRate());
   pm.addPass(createAssignGroups(groups));
   pm.addPass(createLocalizeValues());
   pm.addPass(createAssignUnits({options.wrap}));

@@ -25,7 +25,8 @@ OPTIONS = {
     "--param-dtype": (0.3, ["bf16", "f32"]),
     "--reduce-dtype": (0.3, ["bf16", "f32"]),
     "--buffer-dtype": (0.15, ["bf16", "f32"]),
-    "--optimizer": (0.2, ["sgd:lr=0.1", "sgd:lr=0.1,momentum=0.9", "adamw:lr=0.001"]),
+    "--optimizer": (0.2, ["sgd:lr=0.1", "sgd:lr=0.1,momentum=0.9", "adamw:lr=0.001", "rmsprop:momentum=0.9,centered=true"]),
+    "--optimizer-scalars": (0.1, ["weight_decay"]),
     "--attention": (0.2, ["decomposed"]),
     "--offload-optimizer": (0.1, [None]),
 }

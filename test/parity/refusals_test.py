@@ -71,7 +71,7 @@ class Refusals(StepTest):
                 (["--mesh", MESH, "--strategy", "zero3"], ["full_shard", "zero3"]),
                 (["--mesh", MESH, "--wrap", "size:0"], ["positive", "0"]),
                 (["--mesh", MESH, "--march", "z80"], ["z80"]),
-                (["--mesh", MESH, "--optimizer", "lion"], ["adamw or sgd", "lion"]),
+                (["--mesh", MESH, "--optimizer", "muon"], ["radam, adamax or lion", "muon", "whole matrices"]),
                 (["--mesh", MESH, "--optimizer", "sgd:momentum=2x"], ["momentum", "2x"]),
                 (["--mesh", MESH, "--ignore", "*"], ["not ignored"]),
                 (["--mesh", MESH, "--ignore", "nope"], ["ignore pattern", "nope"]),

@@ -25,7 +25,8 @@ STEP = [
     ["--mesh", "shard=2", "--clip-norm", "--skip-nonfinite"],
     ["--mesh", "shard=2", "--wrap", "pieces", "--optimizer", "sgd:lr=0.1,momentum=0.9"],
     ["--mesh", "shard=4", "--param-dtype", "bf16", "--reduce-dtype", "f32", "--eval-full-precision"],
-    ["--mesh", "shard=4", "--buffer-dtype", "bf16", "--output-dtype", "bf16"],
+    ["--mesh", "shard=4", "--buffer-dtype", "bf16", "--output-dtype", "bf16", "--optimizer", "radam",
+     "--optimizer-scalars", "eps,beta1"],
     ["--mesh", "shard=2", "--ignore", "*.bias", "--ignore=*norm*", "--replicate", "*0.*"],
     ["--mesh", "shard=2,replicate=2", "--strategy", "hybrid_shard_zero2"],
     ["--mesh", "shard=2", "--strategy", "no_shard", "--attention", "decomposed"],
@@ -49,7 +50,7 @@ ORDERED = [
 REFUSED = [
     ["--mesh", "none"], ["--mesh="], ["--mesh", "shard=1", "--mesh", "shard=2"], ["--strategy", "half_shard"],
     ["--strategy="], ["--wrap", "size:none"], ["--param-dtype", "f7"], ["--ignore", "nope"], ["--replicate", "["],
-    ["--optimizer", "adam"], ["--eval-full-precision"], ["--attention", "x"], ["--accumulate-in", "x"],
+    ["--optimizer", "muon"], ["--eval-full-precision"], ["--attention", "x"], ["--accumulate-in", "x"],
     ["--accumulate-in", "auto"], ["--wrap", "auto"], ["--bufer-dtype", "bf16"], ["--memory-budget", "1GiB"],
     ["--recompute", "full"], CLUSTER + ["--recompute", "x"], CLUSTER + ["--offload", "x"], CLUSTER + ["--bucket", "x"],
     CLUSTER + ["--reshard-after-forward", "x"], CLUSTER + ["--memory-budget", "much"],

@@ -60,8 +60,13 @@ def AddOptimizer : Pass<"fsdp-add-optimizer", "::mlir::ModuleOp"> {
   let summary = "Appends a built-in optimizer where the module has none (L0)";
   let description = [{
     Adds `@optimizer`, written with linalg on flat tensors, with the semantics
-    of torch.optim.AdamW or torch.optim.SGD. A module that has an optimizer
-    keeps it; giving options for another one is then an error.
+    of a class of torch.optim, or Lion (docs/optimizers.md). A module that has
+    an optimizer keeps it; giving options for another one is then an error.
+
+    The rate is a scalar that is given for each run, and so are the
+    hyper-parameters of `optimizer-scalars`, in f64; others are constants. What
+    is computed of the step, not of elements, is computed in f64 and rounded to
+    f32 once.
   }];
   let dependentDialects = ["::mlir::func::FuncDialect",
                            "::mlir::linalg::LinalgDialect",
@@ -70,9 +75,14 @@ def AddOptimizer : Pass<"fsdp-add-optimizer", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
   let options = [
     Option<"optimizer", "optimizer", "std::string", /*default=*/"\"\"",
-           "adamw[:lr=,beta1=,beta2=,eps=,weight_decay=] or "
-           "sgd[:lr=,momentum=,weight_decay=]; adamw where neither this nor "
-           "@optimizer is given">
+           "its name, and hyper-parameters as torch.optim calls them: "
+           "adamw[:lr=,beta1=,..]; adamw where neither this nor @optimizer is "
+           "given">,
+    ListOption<"runTimeScalars", "optimizer-scalars", "std::string",
+           "hyper-parameters that are given at run time">,
+    ListOption<"group", "group", "std::string",
+               "groups of fsdp-assign-groups; the scalars that they name are "
+               "given at run time">
   ];
 }
 
@@ -90,6 +100,21 @@ def AssignGroups : Pass<"fsdp-assign-groups", "::mlir::ModuleOp"> {
                "NAME=RULE[,RULE..]:SCALAR=NUMBER[,..]; a rule is a pattern of "
                "names or dims<N, dims<=N, dims>N, dims>=N">
   ];
+}
+
+def BoundRate : Pass<"fsdp-bound-rate", "::mlir::ModuleOp"> {
+  let summary = "Keeps an optimizer that divides by the rate finite at 0 (L0)";
+  let description = [{
+    Where a divisor in `@optimizer` depends on its scalar `lr`, as in
+    torch.optim's capturable optimizers, a rate of 0 gives 0 / 0 for elements
+    whose moments are 0. There the function computes with a rate of at least
+    2^-60. Other optimizers stay as they are. A rate in a type that has no such
+    number is warned of.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
 }
 
 def LocalizeValues : Pass<"fsdp-localize-values", "::mlir::ModuleOp"> {

@@ -52,12 +52,16 @@ struct PartitionOptions : PipelineOptions {
       llvm::cl::init("")};
   Option<std::string> optimizer{
       *this, "optimizer",
-      llvm::cl::desc("adamw:lr=1e-3,beta1=0.9,beta2=0.999,eps=1e-8,"
-                     "weight_decay=0.01 or sgd:lr=1e-3,momentum=0,"
-                     "weight_decay=0, of which those that are not given have "
-                     "these values, torch.optim's (default: the step's own, "
-                     "else adamw)"),
-      llvm::cl::init("")};
+      llvm::cl::desc("adamw, adam, sgd, adagrad, adadelta, rmsprop, nadam, "
+                     "radam, adamax or lion, with what is other than in "
+                     "torch.optim: adamw:lr=3e-4,beta2=0.95,amsgrad=true "
+                     "(default: the step's own, else adamw)"),
+      llvm::cl::value_desc("name:key=value,.."), llvm::cl::init("")};
+  TextsOption optimizerScalars{
+      *this, "optimizer-scalars", llvm::cl::value_desc("weight_decay,.."),
+      llvm::cl::desc("Hyper-parameters of --optimizer that each run may give "
+                     "anew (the executable's --scalar NAME=X), as it may the "
+                     "rate")};
   TextsOption group{
       *this, "group", llvm::cl::value_desc("name=rules:scalars"),
       llvm::cl::desc(

@@ -225,7 +225,8 @@ void AttributeVerifier::checkFunction(func::FuncOp func) {
 
 /// input_c18
 LogicalResult AttributeVerifier::verify(ModuleOp module) {
-  StringRef modules[] = {names::kModules, names::kVerified};
+  StringRef modules[] = {names::kModules, names::kVerified,
+                         names::kOptimizerSpec, names::kOptimizerGroups};
   check(module, llvm::to_vector(module->getDiscardableAttrs()), modules,
         "the module");
   for (auto func : module.getOps<func::FuncOp>())

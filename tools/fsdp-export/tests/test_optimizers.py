@@ -90,7 +90,8 @@ def test_plain_sgd_has_no_state():
 @pytest.mark.parametrize("spec, message", [
     ("adam", "expected adamw, sgd or none, got adam"),
     ("adamw:beta=1", "adamw has no beta; did you mean beta"),
-    ("rmsprop", "which fsdp-compile --optimizer-file takes"),
+    ("rmsprop", "--optimizer none: fsdp-compile --optimizer NAME:.. has adam, rmsprop"),
+    ("my_own", "--optimizer-file takes functions in MLIR"),
     ("adamw:lr=1e-3,lr=2e-3", "expected lr once, got lr=1e-3,lr=2e-3"),
     ("adamw:lr", "expected lr=number and not negative, got lr"),
     ("adamw:lr=-1", "not negative"),

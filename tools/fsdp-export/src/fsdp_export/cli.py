@@ -58,7 +58,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--optimizer", default="adamw", metavar="SPEC",
         help="adamw:lr=1e-3,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0.01 "
         "or sgd:lr=1e-3,momentum=0,weight_decay=0, of which those that are "
-        "not given have these values, torch.optim's, or none; default adamw")
+        "not given have these values, torch.optim's, or none, for others of "
+        "fsdp-compile; default adamw")
     add("--with-params", action="store_true",
         help="also write params.safetensors")
     add("--reference", type=_positive, default=0, metavar="N",

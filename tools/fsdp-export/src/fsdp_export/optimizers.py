@@ -73,9 +73,10 @@ def parse(text: str) -> Optimizer | None:
         return None
     if name not in _DEFAULTS:
         raise ExportError(
-            f"--optimizer: expected adamw, sgd or none, got {name}; any other "
-            "is a function in MLIR, which fsdp-compile --optimizer-file takes: "
-            "export with --optimizer none")
+            f"--optimizer: expected adamw, sgd or none, got {name}; export any "
+            "other with --optimizer none: fsdp-compile --optimizer NAME:.. has "
+            "adam, rmsprop, lion and more built in, and --optimizer-file takes "
+            "functions in MLIR")
     hyper = dict(_DEFAULTS[name])
     given = set()
     for option in filter(None, options.split(",")):
