@@ -68,11 +68,17 @@ struct AssignGroups : fsdp::impl::AssignGroupsBase<AssignGroups> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (group.empty() || !module.lookupSymbol(names::kForwardBackward))
+    Attribute given = module->removeAttr(names::kOptimizerGroups);
+    if ((group.empty() && !given) ||
+        !module.lookupSymbol(names::kForwardBackward))
       return markAllAnalysesPreserved();
+    if (auto func = module.lookupSymbol<func::FuncOp>(names::kOptimizer);
+        func && given)
+      func->setAttr(names::kOptimizerGroups, given);
     FailureOr<TracedStep> step = readTracedStep(module);
     FailureOr<OptimizerFunction> optimizer = readOptimizer(module);
-    if (failed(step) || failed(optimizer) || failed(assign(*step, *optimizer)))
+    if (failed(step) || failed(optimizer) ||
+        (!group.empty() && failed(assign(*step, *optimizer))))
       signalPassFailure();
   }
 

@@ -93,7 +93,8 @@ def AssignGroups : Pass<"fsdp-assign-groups", "::mlir::ModuleOp"> {
     first group's of several (`group` in `fsdp.param`), and @optimizer gets the
     groups' scalars (`fsdp.optimizer_groups`): numbers that the parameters of a
     group read instead of the scalar's own value, such as a weight decay of 0.
-    Without options, what the module holds stays.
+    Without options, what the module holds stays; groups of the module become
+    those of @optimizer.
   }];
   let options = [
     ListOption<"group", "group", "std::string",
