@@ -109,6 +109,7 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.rowAlignment > 0)
     pm.addPass(createPitchRows({options.rowAlignment}));
   pm.addNestedPass<ProgramOp>(createCountFlops());
+  pm.addNestedPass<ProgramOp>(createMarkCheckpoints({options.checkpoint}));
   if (!options.offloadOptimizer)
     return;
   pm.addPass(createOffloadOptimizer());
@@ -134,6 +135,16 @@ void fsdp::buildOptimizePipeline(OpPassManager &pm,
   programs.addPass(createRecomputeActivations());
   programs.addPass(createOffloadActivations());
   programs.addPass(createGroupCollectives());
+}
+
+void fsdp::buildRulesPipeline(OpPassManager &pm,
+                              const OptimizeOptions &options) {
+  OpPassManager &programs = pm.nest<ProgramOp>();
+  programs.addPass(createPlanArena({/*draft=*/true}));
+  programs.addPass(
+      createFollowRules({options.reshardAfterForward, options.recompute}));
+  programs.addPass(createKeepGathered());
+  programs.addPass(createRecomputeActivations());
 }
 
 static void addReserveMemory(OpPassManager &pm,
@@ -194,8 +205,10 @@ fsdp::getScheduleStages(const SchedulePipelineOptions &options) {
                        {"fsdp-offload-activations", true, false}}});
   stages.push_back({"schedule",
                     [&](OpPassManager &pm) {
-                      if (!options.hasPlan())
+                      if (!options.hasPlan()) {
                         addReserveMemory(pm, options);
+                        buildRulesPipeline(pm, options);
+                      }
                       addOrder(pm, options);
                     },
                     {{"fsdp-schedule-step", true, true}}});

@@ -8,6 +8,7 @@
 #include "fsdp/Planning/PlanSearch.h"
 #include "PlanStages.h"
 #include "PlanWords.h"
+#include "fsdp/Planning/RulePlan.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -82,7 +83,6 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
                             const PlanLimits &limits, const PlanRules &rules,
                             const StepPlan *given, PlanNeeds *needs,
                             bool threads) {
-  StepPlan none(program);
   PlanNeeds own;
   if (given) {
     if (std::string error = checkPlan(program, *given); !error.empty())
@@ -97,8 +97,9 @@ mlir::fsdp::sched::planStep(const StepProgram &program, const CostModel &cost,
     return llvm::createStringError(
         "expected links.host in the cluster file beside offload " +
         getWord(rules.offload) + ", got none");
+  StepPlan stands = addCheckpoints(program, given ? *given : StepPlan(program));
   PlanSpace space(program, cost, placements, /*hasHost=*/limits.host > 0, rules,
-                  given ? *given : none);
+                  stands);
   PlanTrials trials(program, cost, placements, limits, needs ? *needs : own,
                     threads);
   trials.laterGain = getGainOfGroups(space);

@@ -109,9 +109,9 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
     Id from = maker[range.value];
     return from < 0 ||
            (program.ops[from].kind == StepOpKind::Launch &&
-            llvm::all_of(program.ops[from].reads, [&](const ByteRange &read) {
-              return maker[read.value] < 0;
-            }));
+            llvm::all_of(
+                program.ops[from].reads,
+                [&](const ByteRange &read) { return maker[read.value] < 0; }));
   };
   std::map<SmallVector<int64_t>, Id> gathers;
   // By gather: the one that backward reads, itself or a later one.
@@ -137,7 +137,7 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
   for (const StepValue &value : program.values)
     ++valuesOf[value.buffer];
   for (auto [i, op] : llvm::enumerate(program.ops)) {
-    bool can = op.kind == StepOpKind::Launch && !op.backward &&
+    bool can = op.kind == StepOpKind::Launch && !op.backward && !op.isSaved &&
                op.copiedBytes == 0 && !op.writes.empty();
     for (const ByteRange &range : op.writes) {
       const StepBuffer &buffer =
@@ -192,7 +192,8 @@ static std::string findWrongValue(const StepProgram &program,
   std::string name = maker < 0 ? "an argument" : program.ops[maker].name;
   if (plan.recompute[v] && (maker < 0 || !choices.canRecompute[maker]))
     return "expected the result of a launch that can be repeated, got " + name +
-           (maker < 0 ? "" : " (it is of backward, or shares a buffer)");
+           (maker < 0 ? ""
+                      : " (it is of backward, shares a buffer, or is saved)");
   if (!plan.offload[v])
     return "";
   if (plan.recompute[v])

@@ -70,6 +70,7 @@ StepProgram mlir::fsdp::sched::copyWithoutOps(const StepProgram &program) {
   copy.units = program.units;
   copy.unitMembers = program.unitMembers;
   copy.modules = program.modules;
+  copy.checkpoints = program.checkpoints;
   copy.worldSize = program.worldSize;
   copy.isStep = program.isStep;
   copy.isGraph = program.isGraph;

@@ -519,6 +519,21 @@ func.func @forward_backward(
 
 // -----
 
+// Case: a checkpoint that is neither true nor false.
+module attributes {fsdp.modules = [{fqn = "", class = "Net", checkpoint = 1}]} {
+// expected-error @below {{input_c12: expected true or false in checkpoint of module "", got 1}}
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+}
+
+// -----
+
 // Case: a module whose configuration is no object.
 module attributes {fsdp.modules = [{fqn = "", class = "Net", config = "[1]"}]} {
 // expected-error @below {{input_c12: expected a JSON object as text in config of module "", got "[1]"}}

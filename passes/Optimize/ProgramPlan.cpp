@@ -34,9 +34,9 @@ static void report(const PlanDecision &decision, Location loc) {
     remark::missed(loc, options) << remark::reason("{0}", decision.why);
 }
 
-/// Writes the plan on the ops of the IR that @program's ops come from.
-static void write(const StepProgram &program, const StepPlan &plan,
-                  ArrayRef<Operation *> origins) {
+void fsdp::writeDecisions(const ExtractedStep &step, const StepPlan &plan) {
+  const StepProgram &program = *step.program;
+  ArrayRef<Operation *> origins = step.origins;
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     Builder builder(origins[i]->getContext());
     if (plan.keep[i])
@@ -60,9 +60,9 @@ static void write(const StepProgram &program, const StepPlan &plan,
   }
 }
 
-/// The decisions that the IR holds already.
-static FailureOr<StepPlan> read(const StepProgram &program,
-                                ArrayRef<Operation *> origins) {
+FailureOr<StepPlan> fsdp::readDecisions(const ExtractedStep &step) {
+  const StepProgram &program = *step.program;
+  ArrayRef<Operation *> origins = step.origins;
   StepPlan plan(program);
   for (auto [i, op] : llvm::enumerate(program.ops)) {
     Operation *origin = origins[i];
@@ -115,13 +115,13 @@ llvm::Expected<ProgramPlan> fsdp::findPlan(const ExtractedStep &step,
                                            const Cluster &cluster,
                                            int64_t budget,
                                            const PlanRules &rules) {
-  const auto &[origins, extracted] = step;
+  const FailureOr<StepProgram> &extracted = step.program;
   if (failed(extracted))
     return llvm::createStringError("expected a step that can be planned");
   auto cost = createClusterCost(cluster, *extracted);
   if (!cost)
     return cost.takeError();
-  FailureOr<StepPlan> given = read(*extracted, origins);
+  FailureOr<StepPlan> given = readDecisions(step);
   if (failed(given))
     return llvm::createStringError("expected a plan that can be made");
   ProgramTrials trials(*extracted, *cost->model, cost->placements,
@@ -154,7 +154,7 @@ LogicalResult fsdp::writePlan(ProgramOp program, const ExtractedStep &step,
     return program.emitOpError("expected a plan of ")
            << extracted->ops.size() << " ops, got one of "
            << plan.planned.plan.keep.size();
-  write(*extracted, plan.planned.plan, origins);
+  writeDecisions(step, plan.planned.plan);
   program->setAttr(
       names::kOrder,
       writeOrder(program.getContext(), plan.schedule, plan.outcome.bytes));

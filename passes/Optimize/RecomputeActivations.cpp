@@ -176,6 +176,9 @@ struct RecomputeActivations
     auto marked = getMarkedResults(block, loss, names::kRecompute);
     if (failed(marked))
       return signalPassFailure();
+    // What checkpoints ask is among what is marked.
+    for (Operation &op : block)
+      op.removeAttr(names::kCheckpoint);
     if (marked->empty())
       return markAllAnalysesPreserved();
     Repeater repeater(block, loss, *marked);

@@ -176,6 +176,22 @@ class Bits(StepTest):
                 program = self.compile(fixture, "shard=2", "--cluster", *options)
                 self.expect_same(want, self.result(program, "shard=2"))
 
+    def test_checkpointed(self):
+        # What a module does not keep is the same when it is computed again, without a cluster and with one.
+        blocks = fixture.name in ("bert", "gpt2", "llama", "t5", "transformer")
+        want, plain = self.reference("shard=2"), self.arena(self.compile(fixture, "shard=2"))
+        for (options,) in in_turn((("--recompute", "full", "--reshard-after-forward", "false"),
+                                   ("--checkpoint", "selective") if blocks else ("--recompute", "full"),
+                                   ("--checkpoint", "every=1") if blocks else ("--reshard-after-forward", "false"),
+                                   ("--checkpoint", "every=2", "--cluster", "cpu-2core") if blocks else
+                                   ("--recompute", "full", "--cluster", "cpu-2core", "--order", "fsdp"))):
+            with self.subTest(options=options):
+                program = self.compile(fixture, "shard=2", *options)
+                self.expect_same(want, self.result(program, "shard=2"))
+                if options == ("--checkpoint", "every=1") and fixture.name == "gpt2":
+                    arena = self.arena(program)
+                    self.assertLess(arena, plain, f"{options} takes {arena} bytes, the step without it {plain}")
+
     def least_budget(self, mesh):
         refused = self.refuse(fixture, mesh, "--cluster", "cpu-2core", "--memory-budget", "1KiB")
         found = re.search(r"expected a memory budget of at least (\d+) bytes", refused)

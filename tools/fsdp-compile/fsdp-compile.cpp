@@ -133,8 +133,11 @@ static llvm::SmallVector<OptionRule> getRules() {
   needEmit(step.get().kernels.attention,
            {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
            "there are no kernels yet");
-  needEmit(schedule.cluster,
-           {"exe", "so", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
+  needEmit(step.get().kernels.checkpoint,
+           {"exe", "so", "ir:L2", "ir:L3", "ir:llvm", "llvm", "ptx", "report"},
+           "there are no kernels yet");
+  Values placing = {"exe", "so", "ir:L3", "ir:llvm", "llvm", "ptx", "report"};
+  needEmit(schedule.cluster, placing,
            "nothing has been planned or put in order there");
 
   auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
@@ -159,6 +162,15 @@ static llvm::SmallVector<OptionRule> getRules() {
     if (&option->get() == &schedule.cluster ||
         &option->get() == &schedule.profile)
       continue;
+    // What is said, not chosen, needs no costs.
+    using Rules = sched::PlanRules;
+    if ((&option->get() == &schedule.recompute &&
+         schedule.recompute != Rules::Recompute::Auto) ||
+        (&option->get() == &schedule.reshardAfterForward &&
+         schedule.reshardAfterForward != Rules::Keep::Auto)) {
+      needEmit(option->get(), placing, "nothing has been planned there");
+      continue;
+    }
     needCluster(option->get(), "without one nothing is chosen");
     needOrder(option->get(), Order::scheduled, "nothing else makes a plan");
   }

@@ -299,6 +299,8 @@ def PlanStep : Pass<"fsdp-plan-step", "::mlir::fsdp::ProgramOp"> {
       (reshard_after_forward = false, for this unit);
     - `fsdp.recompute = array<i64: ..>` on a launch of forward: these results
       are computed again where backward reads them (activation checkpointing);
+    - `fsdp.checkpoint` on launches of forward: what they make for their module
+      alone is computed again;
     - `fsdp.offload = array<i64: ..>` on a launch of forward: these results are
       in the host's memory between forward and backward;
     - `fsdp.group = N` on collectives: those with one number are issued together.
@@ -333,6 +335,53 @@ def PlanStep : Pass<"fsdp-plan-step", "::mlir::fsdp::ProgramOp"> {
     Option<"bucket", "bucket", "sched::PlanRules::Group",
            /*default=*/"sched::PlanRules::Group::Auto",
            "transfers that are issued together:">
+  ];
+}
+
+def FollowRules : Pass<"fsdp-follow-rules", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Decides what rules decide without a cluster";
+  let description = [{
+    Writes the attributes that fsdp-keep-gathered and fsdp-recompute-activations
+    apply, where rules alone say so: `fsdp.keep` on all second gathers
+    (`reshard-after-forward=false`), `fsdp.recompute` on all launches that save
+    memory (`recompute=full`, block by block), and on what checkpointed modules
+    do not keep (`fsdp.checkpoint`, of fsdp-mark-checkpoints). What is there
+    already stands; `auto` adds nothing. Each decision is a remark.
+
+    fsdp-plan-step does the same with a cluster, and chooses the rest.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [
+    Option<"reshardAfterForward", "reshard-after-forward",
+           "sched::PlanRules::Keep", /*default=*/"sched::PlanRules::Keep::Auto",
+           "gathered parameters between forward and backward are:">,
+    Option<"recompute", "recompute", "sched::PlanRules::Recompute",
+           /*default=*/"sched::PlanRules::Recompute::Auto",
+           "what backward computes again:">
+  ];
+}
+
+def MarkCheckpoints
+    : Pass<"fsdp-mark-checkpoints", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Says which launches are of checkpointed modules";
+  let description = [{
+    Writes `fsdp.checkpoint` on launches of forward, by the modules that their
+    locations name: a launch is of a module where all its results are. What these
+    launches make for their module alone is computed again in backward
+    (fsdp-plan-step, fsdp-follow-rules). With `selective`, results of attentions,
+    batched products and, of other products of a block, the first, the third and
+    so on are kept.
+
+    `rule` is that of `--checkpoint` (docs/checkpointing.md). Refused are classes
+    and names that the model does not have, and programs whose locations name
+    nothing.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [
+    Option<"rule", "rule", "std::string", /*default=*/"\"\"",
+           "module:CLASS[,CLASS..], globs of names of modules, every=N, "
+           "selective or none; default: what fsdp.modules says was "
+           "checkpointed in the trace">
   ];
 }
 

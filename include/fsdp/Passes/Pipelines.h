@@ -106,6 +106,14 @@ struct KernelOptions : PipelineOptions {
       llvm::cl::desc("Optimizer states with an element per element of a "
                      "parameter are in the host's memory between updates"),
       llvm::cl::init(false)};
+  Option<std::string> checkpoint{
+      *this, "checkpoint", llvm::cl::value_desc("rule"),
+      llvm::cl::desc(
+          "Backward computes again what is inside of these modules: "
+          "module:CLASS[,CLASS..] | globs of names | every=N (blocks) | "
+          "selective | none (default: those that were checkpointed in the "
+          "trace, unless --recompute is given)"),
+      llvm::cl::init("")};
   Option<AttentionMode> attention{
       *this, "attention",
       llvm::cl::desc("Attention as one kernel, or op by op as traced:"),
@@ -207,6 +215,11 @@ struct OptimizeOptions : PipelineOptions {
       *this, "bucket", llvm::cl::desc("Transfers that are issued together:"),
       llvm::cl::init(sched::PlanRules::Group::Auto)};
 
+  /// Whether what is kept and repeated is said, and not to be chosen.
+  bool hasRules() const {
+    return reshardAfterForward != sched::PlanRules::Keep::Auto ||
+           recompute != sched::PlanRules::Recompute::Auto;
+  }
   sched::PlanRules getRules() const {
     return {reshardAfterForward, recompute, offload, bucket, std::nullopt};
   }
@@ -284,10 +297,14 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
 /// kernels.
 void buildOptimizePipeline(OpPassManager &pm, const OptimizeOptions &options);
 
+/// Still L2: what rules decide without a cluster (fsdp-follow-rules), and does
+/// it. Options that only a planner can follow are not looked at.
+void buildRulesPipeline(OpPassManager &pm, const OptimizeOptions &options);
+
 /// Names of stages that targets share, or that tools ask for.
 inline constexpr StringLiteral kKernelCodeStage = "code for kernels",
                                kPlanStage = "plan and order",
-                               kArenaStage = "arena",
+                               kRulesStage = "rules", kArenaStage = "arena",
                                kGuardedArenaStage = "guarded arena";
 
 /// L2 with kernels' code: what arenas may take, and drafts of them for the

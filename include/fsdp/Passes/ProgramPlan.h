@@ -40,6 +40,12 @@ llvm::Expected<ProgramPlan> findPlan(const ExtractedStep &step,
                                      const Cluster &cluster, int64_t budget,
                                      const sched::PlanRules &rules);
 
+/// The decisions that the IR of @step holds, which must have been extracted.
+/// Reports one that cannot be made.
+FailureOr<sched::StepPlan> readDecisions(const ExtractedStep &step);
+/// Writes @plan, of @step, as attributes of its ops.
+void writeDecisions(const ExtractedStep &step, const sched::StepPlan &plan);
+
 /// Writes a plan that fits, and was found for a program like @program, which
 /// @step is of, as attributes of its ops and as its fsdp.order; makes a remark
 /// of each decision.

@@ -60,11 +60,12 @@ struct PlannedStep {
 };
 
 /// @program is in L2's order. Where no plan fits in @limits the result is the
-/// one that needs least. @given: decisions that stand, whatever else is
-/// decided; where it groups, nothing else is grouped. @needs: of @program, from
-/// searches for other budgets, and for them. @threads: whether several may
-/// look; the result is the same. Errors are those of
-/// getStepProblem and checkPlan, and of rules that the machine cannot follow.
+/// one that needs least. @given: decisions that stand, as do @program's
+/// checkpoints, whatever else is decided; where it groups, nothing else is
+/// grouped. @needs: of @program, from searches for other budgets, and for them.
+/// @threads: whether several may look; the result is the same. Errors are those
+/// of getStepProblem and checkPlan, and of rules that the machine cannot
+/// follow.
 llvm::Expected<PlannedStep>
 planStep(const StepProgram &program, const CostModel &cost,
          llvm::ArrayRef<GroupPlacement> placements, const PlanLimits &limits,

@@ -104,6 +104,11 @@ struct StepOp {
   /// it adds up. Place in StepProgram::modules, or -1.
   Id module = -1;
   bool backward = false;
+  /// Launch of forward: the checkpointed module that it is part of, a place in
+  /// StepProgram::checkpoints, or -1; and whether its results are kept all the
+  /// same.
+  Id checkpoint = -1;
+  bool isSaved = false;
   /// Start: why it does not stand earlier; Data where nothing but what it sends
   /// held it.
   Cause heldBy = Cause::Data;
@@ -161,6 +166,8 @@ struct StepProgram {
   std::vector<std::vector<std::string>> unitMembers;
   /// Names of modules of the model, "loss" and "gradient norm".
   std::vector<std::string> modules;
+  /// Names of checkpointed modules: what backward computes again.
+  std::vector<std::string> checkpoints;
   int64_t worldSize = 1;
   /// Whether this is the program of kind train.
   bool isStep = true;

@@ -499,7 +499,14 @@ void StepReader::readModules() {
           << fqn << ", got " << config;
       return;
     }
-    step.modules.push_back({fqn.getValue(), className.getValue()});
+    auto checkpoint = dict.getAs<BoolAttr>("checkpoint");
+    if (Attribute other = dict.get("checkpoint"); other && !checkpoint) {
+      error("input_c12: expected true or false in checkpoint of module ")
+          << fqn << ", got " << other;
+      return;
+    }
+    step.modules.push_back({fqn.getValue(), className.getValue(),
+                            checkpoint && checkpoint.getValue()});
   }
 }
 

@@ -11,6 +11,8 @@
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Cost/FormatBytes.h"
 
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -52,18 +54,35 @@ static std::string describeReserved(ModuleOp module, BudgetAttr budget,
   return "scratch memory of " + where + "products";
 }
 
+/// ", where 2 checkpointed modules (h.0, h.1) stand"; empty where none do.
+static std::string describeCheckpoints(ProgramOp program) {
+  llvm::SetVector<StringRef> modules;
+  for (auto launch : program.getOps<LaunchOp>())
+    if (auto mark = launch->getAttrOfType<CheckpointAttr>(names::kCheckpoint))
+      modules.insert(mark.getModule().getValue());
+  if (modules.empty())
+    return "";
+  constexpr size_t kShown = 2;
+  ArrayRef<StringRef> shown = modules.getArrayRef().take_front(kShown);
+  return llvm::formatv(
+      ", with what the rule of {0} checkpointed {1} ({2}{3}) keeps",
+      modules.size(), modules.size() == 1 ? "module" : "modules",
+      llvm::join(shown, ", "), modules.size() > kShown ? ", .." : "");
+}
+
 std::string mlir::fsdp::describeMisfit(ProgramOp program, int64_t needed,
                                        const Cluster &cluster,
                                        StringRef clusterFile) {
   auto module = program->getParentOfType<ModuleOp>();
   BudgetAttr budget = lookupBudget(module);
   bool isStep = getTraits(program.getKind()).isStep;
-  return llvm::formatv(
-      "expected a memory budget of at least {0} bytes ({1} for the arena{2}, "
-      "{3} for {4}), got {5}",
-      needed + budget.getReserved(), formatBytes(needed),
-      isStep ? "" : (" of " + program.getSymName()).str(),
-      formatBytes(budget.getReserved()),
-      describeReserved(module, budget, cluster, clusterFile),
-      budget.getMemory());
+  return llvm::formatv("expected a memory budget of at least {0} bytes ({1} "
+                       "for the arena{2}{3}, "
+                       "{4} for {5}), got {6}",
+                       needed + budget.getReserved(), formatBytes(needed),
+                       isStep ? "" : (" of " + program.getSymName()).str(),
+                       describeCheckpoints(program),
+                       formatBytes(budget.getReserved()),
+                       describeReserved(module, budget, cluster, clusterFile),
+                       budget.getMemory());
 }

@@ -70,7 +70,7 @@ private:
   StepUnits units;
   /// Of starts in the IR.
   llvm::DenseMap<Operation *, Id> eventOf;
-  llvm::StringMap<Id> kernels;
+  llvm::StringMap<Id> kernels, checkpoints;
   /// By kernel.
   llvm::StringMap<int64_t> workspaceBytes;
   llvm::DenseMap<Operation *, Id> moduleOf;
@@ -141,6 +141,15 @@ void Extraction::addLaunch(LaunchOp op) {
       program.isGraph |= bool(getImplementation(kernel, kCudaTarget));
     }
     launch.kernel = it->second;
+  }
+  if (auto checkpoint = op->getAttrOfType<CheckpointAttr>(names::kCheckpoint)) {
+    StringRef name = checkpoint.getModule().getValue();
+    auto [it, isNew] =
+        checkpoints.try_emplace(name, program.checkpoints.size());
+    if (isNew)
+      program.checkpoints.push_back(name.str());
+    launch.checkpoint = it->second;
+    launch.isSaved = checkpoint.getSaved();
   }
   // A tied result that got a place of its own starts as a copy of the input.
   for (OpResult result : op.getResults()) {

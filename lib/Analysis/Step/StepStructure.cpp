@@ -61,6 +61,7 @@ static LogicalResult expectGroupsBesideEachOther(ProgramOp step) {
 LogicalResult fsdp::expectAppliedPlan(ProgramOp step) {
   constexpr std::pair<StringRef, StringRef> kAppliedBy[] = {
       {names::kKeep, "fsdp-keep-gathered"},
+      {names::kCheckpoint, "fsdp-recompute-activations"},
       {names::kRecompute, "fsdp-recompute-activations"},
       {names::kOffload, "fsdp-offload-activations"}};
   WalkResult result = step.walk([&](Operation *op) {

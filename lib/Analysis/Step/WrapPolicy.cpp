@@ -6,12 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step/WrapPolicy.h"
+#include "ModuleTree.h"
 
-#include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -70,94 +67,13 @@ Expected<WrapPolicy> WrapPolicy::parse(StringRef text) {
 }
 
 //===----------------------------------------------------------------------===//
-// Module tree
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// The model's modules. Node 0 is the root. Modules that the step does not list
-/// but whose names are prefixes of parameters' exist too, without a class.
-class ModuleTree {
-public:
-  struct Node {
-    std::string fqn;
-    StringRef className;
-    int parent = -1;
-    std::vector<int> children;
-    bool wrapped = false;
-  };
-
-  ModuleTree(ArrayRef<ModuleInfo> modules, ArrayRef<WrapParam> params) {
-    nodes.emplace_back();
-    index[""] = 0;
-    for (const ModuleInfo &module : modules)
-      nodes[getOrCreate(module.fqn)].className = module.className;
-    for (const WrapParam &param : params)
-      for (const std::string &name : param.names)
-        getOrCreate(StringRef(name).rsplit('.').second.empty()
-                        ? ""
-                        : StringRef(name).rsplit('.').first);
-  }
-
-  /// The module that holds a parameter of that name.
-  int getOwner(StringRef paramName) const {
-    auto [module, leaf] = paramName.rsplit('.');
-    return index.lookup(leaf.empty() ? "" : module);
-  }
-
-  int getOrCreate(StringRef fqn) {
-    if (auto it = index.find(fqn); it != index.end())
-      return it->second;
-    auto [parentName, leaf] = fqn.rsplit('.');
-    int parent = leaf.empty() ? 0 : getOrCreate(parentName);
-    int node = static_cast<int>(nodes.size());
-    nodes.emplace_back();
-    nodes[node].fqn = fqn.str();
-    nodes[node].parent = parent;
-    nodes[parent].children.push_back(node);
-    index[fqn] = node;
-    return node;
-  }
-
-  /// The innermost module that contains both.
-  int getCommonAncestor(int a, int b) const {
-    llvm::SmallDenseSet<int> ancestors;
-    for (int n = a; n >= 0; n = nodes[n].parent)
-      ancestors.insert(n);
-    while (!ancestors.contains(b))
-      b = nodes[b].parent;
-    return b;
-  }
-
-  std::vector<Node> nodes;
-
-private:
-  llvm::StringMap<int> index;
-};
-
-/// The last part of a module's name, if it is a number: a list's element.
-bool isListElement(StringRef fqn) {
-  StringRef leaf = fqn.contains('.') ? fqn.rsplit('.').second : fqn;
-  return !leaf.empty() && llvm::all_of(leaf, llvm::isDigit);
-}
-} // namespace
-
-//===----------------------------------------------------------------------===//
 // Policies: each marks nodes as wrapped
 //===----------------------------------------------------------------------===//
 
 static llvm::Error wrapByClass(ModuleTree &tree,
                                ArrayRef<std::string> classes) {
-  llvm::SetVector<StringRef> known;
-  for (const ModuleTree::Node &node : tree.nodes)
-    if (!node.className.empty())
-      known.insert(node.className);
-  for (const std::string &name : classes)
-    if (!known.contains(name))
-      return llvm::createStringError(
-          "expected classes of the model after 'module:', got '" + name +
-          "'; there are " +
-          (known.empty() ? "none: the step lists no modules"
-                         : llvm::join(known, ", ")));
+  if (llvm::Error error = tree.expectClasses(classes))
+    return error;
   for (ModuleTree::Node &node : tree.nodes)
     node.wrapped = llvm::is_contained(classes, node.className);
   return llvm::Error::success();
@@ -183,19 +99,10 @@ static int64_t wrapBySize(ModuleTree &tree, int node, int64_t minNumel,
   return numel[node];
 }
 
-/// Elements of lists that have a sibling of the same class, outermost first.
-static void wrapBlocks(ModuleTree &tree, int node, ArrayRef<int64_t> numel) {
-  llvm::MapVector<StringRef, SmallVector<int>> byClass;
-  for (int child : tree.nodes[node].children)
-    if (isListElement(tree.nodes[child].fqn) && numel[child] > 0)
-      byClass[tree.nodes[child].className].push_back(child);
-  for (auto &[className, children] : byClass)
-    if (children.size() > 1)
-      for (int child : children)
-        tree.nodes[child].wrapped = true;
-  for (int child : tree.nodes[node].children)
-    if (!tree.nodes[child].wrapped)
-      wrapBlocks(tree, child, numel);
+/// Repeated modules, outermost first.
+static void wrapBlocks(ModuleTree &tree, ArrayRef<int64_t> numel) {
+  for (int block : tree.findBlocks(numel))
+    tree.nodes[block].wrapped = true;
 }
 
 /// Wraps the innermost modules below @node with at least @least elements.
@@ -219,7 +126,7 @@ static void wrapLarge(ModuleTree &tree, int node, int64_t least,
 /// blocks, what is as large as half of one. So the first gather and the last
 /// reduction, which nothing can hide, are small. Without blocks, sixteenths.
 static void wrapPieces(ModuleTree &tree, ArrayRef<int64_t> numel) {
-  wrapBlocks(tree, 0, numel);
+  wrapBlocks(tree, numel);
   SmallVector<int> blocks;
   for (int node = 0, e = tree.nodes.size(); node != e; ++node)
     if (tree.nodes[node].wrapped)
@@ -266,26 +173,11 @@ std::vector<WrapParam> fsdp::getWrapParams(ArrayRef<ParamInfo> infos) {
   return params;
 }
 
-/// Elements of the distinct parameters in and below each module.
-static std::vector<int64_t> countElements(const ModuleTree &tree,
-                                          ArrayRef<WrapParam> params) {
-  std::vector<int64_t> numel(tree.nodes.size(), 0);
-  for (const WrapParam &param : params) {
-    llvm::SmallDenseSet<int> holders;
-    for (const std::string &name : param.names)
-      for (int n = tree.getOwner(name); n >= 0; n = tree.nodes[n].parent)
-        holders.insert(n);
-    for (int n : holders)
-      numel[n] += param.numel;
-  }
-  return numel;
-}
-
 Expected<std::vector<std::string>>
 fsdp::assignUnits(ArrayRef<ModuleInfo> modules, ArrayRef<WrapParam> params,
                   const WrapPolicy &policy) {
   ModuleTree tree(modules, params);
-  std::vector<int64_t> numel = countElements(tree, params);
+  std::vector<int64_t> numel = tree.countElements(params);
   switch (policy.kind) {
   case WrapPolicy::Kind::Module:
     if (llvm::Error error = wrapByClass(tree, policy.classes))
@@ -295,7 +187,7 @@ fsdp::assignUnits(ArrayRef<ModuleInfo> modules, ArrayRef<WrapParam> params,
     wrapBySize(tree, 0, policy.minNumel, numel);
     break;
   case WrapPolicy::Kind::Blocks:
-    wrapBlocks(tree, 0, numel);
+    wrapBlocks(tree, numel);
     break;
   case WrapPolicy::Kind::Pieces:
     wrapPieces(tree, numel);

@@ -485,6 +485,23 @@ module attributes {fsdp.modules = [{fqn = ""}]} {
 
 // -----
 
+// expected-error @below {{expected fsdp.modules at 0 with true or false as checkpoint, got "yes"}}
+module attributes {fsdp.modules = [{checkpoint = "yes", class = "M", fqn = ""}]} {
+  fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+}
+
+// -----
+
+// discardable_c6
+func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
+fsdp.program @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
+  // expected-error @below {{expected fsdp.checkpoint with a #fsdp.checkpoint, got "h.0"}}
+  %l = fsdp.launch @f(%x) {fsdp.checkpoint = "h.0"} : (tensor<4xf32>) -> tensor<f32>
+  fsdp.return %l : tensor<f32>
+}
+
+// -----
+
 // expected-error @below {{expected fsdp.modules at 0 with a JSON object as text as config, got "x"}}
 module attributes {fsdp.modules = [{class = "M", config = "x", fqn = ""}]} {
   fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]

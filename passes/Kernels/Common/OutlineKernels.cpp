@@ -187,10 +187,14 @@ void Outliner::outline() {
   func.setType(FunctionType::get(module.getContext(), func.getArgumentTypes(),
                                  TypeRange(ValueRange(returned))));
 
+  // All modules that the results are of.
+  SmallVector<Location> places = {loc};
+  for (Value result : results)
+    places.push_back(result.getDefiningOp()->getLoc());
   OpBuilder outside(ops.back());
-  auto launch = LaunchOp::create(outside, loc, TypeRange(ValueRange(results)),
-                                 func.getSymName(), inputs.getArrayRef(),
-                                 DenseI64ArrayAttr());
+  auto launch = LaunchOp::create(
+      outside, outside.getFusedLoc(places), TypeRange(ValueRange(results)),
+      func.getSymName(), inputs.getArrayRef(), DenseI64ArrayAttr());
   for (auto [from, to] : llvm::zip(results, launch.getResults()))
     from.replaceUsesWithIf(to, [&](OpOperand &use) {
       return !members.contains(

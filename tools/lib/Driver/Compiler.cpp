@@ -45,6 +45,7 @@ public:
 
 private:
   llvm::Error run();
+  bool hasRules();
   SmallVector<Stage> getStages();
   llvm::Error runStages(ArrayRef<Stage> stages, const StepChoices &choices);
   llvm::Error createTargets();
@@ -353,6 +354,27 @@ llvm::Error Compiler::createTargets() {
   return llvm::Error::success();
 }
 
+/// Whether the trace says that a module was checkpointed.
+static bool hasCheckpointedModule(ModuleOp module) {
+  auto modules = module->getAttrOfType<ArrayAttr>(names::kModules);
+  return modules && llvm::any_of(modules, [](Attribute entry) {
+           auto module = dyn_cast<DictionaryAttr>(entry);
+           auto checkpoint =
+               module ? module.getAs<BoolAttr>("checkpoint") : BoolAttr();
+           return checkpoint && checkpoint.getValue();
+         });
+}
+
+/// Whether something is kept or repeated without a cluster: options, the trace
+/// or what a text at L2 is marked with may say so.
+bool Compiler::hasRules() {
+  StringRef checkpoint = options.kernels.checkpoint.getValue();
+  ModuleOp module = frontend.getModule();
+  return options.schedule.hasRules() || options.from == Level::L2 ||
+         (checkpoint.empty() ? module && hasCheckpointedModule(module)
+                             : checkpoint != "none");
+}
+
 /// From the level of the input to that of the output.
 SmallVector<Stage> Compiler::getStages() {
   Level to = getLevel(options.emit);
@@ -365,11 +387,18 @@ SmallVector<Stage> Compiler::getStages() {
     stages.front().remarking.push_back({"fsdp-assign-units", false, true});
   if (options.from < Level::L3 && to >= Level::L3) {
     llvm::append_range(stages, getKernelCodeStages(targets));
-    // Without a cluster every collective stands where its result is needed.
-    if (schedule)
+    if (schedule) {
       llvm::append_range(stages, schedule->getStages());
-    else
+    } else {
+      // Every collective stands where its result is needed.
+      if (hasRules())
+        stages.push_back({kRulesStage,
+                          [&](OpPassManager &pm) {
+                            buildRulesPipeline(pm, options.schedule);
+                          },
+                          {{"fsdp-follow-rules", true, false}}});
       stages.push_back(getArenaStage(options.schedule.guard));
+    }
   }
   if (to == Level::LLVM)
     stages.push_back(getLowerStage(targets));

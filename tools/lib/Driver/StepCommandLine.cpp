@@ -63,6 +63,10 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.memoryBudget = memoryBudget;
   options.timing = timing;
   options.inputLimit = llvm::cantFail(parseInputLimit(inputLimit));
+  // What is said of the whole step goes before what the trace recorded.
+  if (values.schedule.recompute.getNumOccurrences() &&
+      options.kernels.checkpoint.empty())
+    options.kernels.checkpoint = "none";
 }
 
 /// As it is typed.
@@ -183,6 +187,16 @@ llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
                        "without it, all is computed as it was traced"};
   if (options.partition.evalFullPrecision && !holds(precision))
     return refuse("eval-full-precision", precision);
+  llvm::StringRef checkpoint = options.kernels.checkpoint;
+  OptionRule partly{nullptr,
+                    "--checkpoint",
+                    checkpoint == "none" ? "" : checkpoint,
+                    {},
+                    "it repeats all that saves memory",
+                    true};
+  if (options.schedule.recompute == sched::PlanRules::Recompute::Full &&
+      !holds(partly))
+    return refuse("recompute full", partly);
   return llvm::Error::success();
 }
 

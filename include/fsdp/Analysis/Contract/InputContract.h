@@ -127,6 +127,8 @@ struct OutputInfo {
 struct ModuleInfo {
   StringRef fqn;
   StringRef className;
+  /// The trace computed it under torch.utils.checkpoint, or what is alike.
+  bool isCheckpointed = false;
 };
 
 /// A traced function, read.

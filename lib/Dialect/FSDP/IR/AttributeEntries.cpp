@@ -86,6 +86,7 @@ LogicalResult fsdp::verifyModules(Operation *op, NamedAttribute attr) {
   constexpr auto isText = [](Attribute value) {
     return isa<StringAttr>(value);
   };
+  constexpr auto isBool = [](Attribute value) { return isa<BoolAttr>(value); };
   auto list = dyn_cast<ArrayAttr>(attr.getValue());
   if (!list)
     return op->emitOpError("expected ")
@@ -93,12 +94,12 @@ LogicalResult fsdp::verifyModules(Operation *op, NamedAttribute attr) {
            << attr.getValue();
   // discardable_c8
   for (auto [i, entry] : llvm::enumerate(list))
-    if (failed(
-            verifyEntries(op, NamedAttribute(attr.getName(), entry),
-                          {{"fqn", "a string", isText, true},
-                           {"class", "a string", isText, true},
-                           {"config", "a JSON object as text", isJsonObject}},
-                          " at " + Twine(i))))
+    if (failed(verifyEntries(op, NamedAttribute(attr.getName(), entry),
+                             {{"fqn", "a string", isText, true},
+                              {"class", "a string", isText, true},
+                              {"config", "a JSON object as text", isJsonObject},
+                              {"checkpoint", "true or false", isBool}},
+                             " at " + Twine(i))))
       return failure();
   return success();
 }

@@ -550,6 +550,8 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyType<StepOrderAttr>(op, attr, "a #fsdp.step_order");
   if (name == names::kBudget)
     return verifyType<BudgetAttr>(op, attr, "a #fsdp.budget");
+  if (name == names::kCheckpoint)
+    return verifyType<CheckpointAttr>(op, attr, "a #fsdp.checkpoint");
   if (name == names::kName || name == names::kOptimizerSpec)
     return verifyType<StringAttr>(op, attr, "a string");
   if (name == names::kOptimizerGroups)

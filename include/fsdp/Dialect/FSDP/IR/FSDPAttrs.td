@@ -277,6 +277,21 @@ def FSDP_StepOrderAttr : FSDP_Attr<"StepOrder", "step_order"> {
   let genVerifyDecl = 1;
 }
 
+def FSDP_CheckpointAttr : FSDP_Attr<"Checkpoint", "checkpoint"> {
+  let summary = "the checkpointed module that a launch of forward is part of";
+  let description = [{
+    Backward computes again what launches of one module made for that module
+    alone. `saved`: not this one's results, which are kept.
+
+    ```mlir
+    #fsdp.checkpoint<module = "transformer.h.0">
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$module,
+                        DefaultValuedParameter<"bool", "false">:$saved);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def FSDP_BudgetAttr : FSDP_Attr<"Budget", "budget"> {
   let summary = "the memory of a rank";
   let description = [{
