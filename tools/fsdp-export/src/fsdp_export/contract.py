@@ -72,7 +72,9 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
             ir.DictAttr.get({"fqn": _text(fqn),
                              "class": _text(type(child).__name__)}
                             | ({"config": _text(json.dumps(entries))}
-                               if fqn == of else {}))
+                               if fqn == of else {})
+                            | ({"checkpoint": ir.BoolAttr.get(True)}
+                               if fqn in joint.checkpointed else {}))
             for fqn, child in root.named_modules()])
         if verified is not None:
             module.operation.attributes["fsdp.verified"] = _text(verified)

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from . import configuration, evaluation, gradients, reference, verification
+from . import (checkpointing, configuration, evaluation, gradients, reference,
+               verification)
 from .contract import annotate, annotate_evaluation
 from .dropout import silence_functions
 from .errors import ExportError
@@ -96,6 +97,8 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     lines = _report(joint, dropouts, needs_file)
     if options.optimizer:
         lines.append(f"optimizer {options.optimizer}")
+    lines += checkpointing.describe(joint.checkpointed,
+                                    joint.nameless_checkpoints, step.module)
     return [*lines, *step.notes, verified]
 
 

@@ -49,7 +49,8 @@ class Joint:
     holds what is known of the values of integer inputs. `shifts` holds, for a
     step that token data can fill, how many tokens later each input starts, None
     where it is not clear. `left_out`: what it returns that is no tensor, types by
-    name.
+    name. `checkpointed`: modules under torch.utils.checkpoint; checkpointed
+    functions that call no module are `nameless_checkpoints`.
     """
 
     graph: fx.GraphModule
@@ -64,6 +65,8 @@ class Joint:
     shifts: dict[str, int | None]
     evaluates: bool = False
     left_out: dict[str, str] = field(default_factory=dict)
+    checkpointed: list[str] = field(default_factory=list)
+    nameless_checkpoints: int = 0
 
     def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The graph's results for parameters, buffers and inputs."""
@@ -161,7 +164,8 @@ def trace(step: Step, compare: bool = True) -> Joint:
               if h.tensor.requires_grad} - {*gradients}
     return Joint(graph, unfolded, parameters, buffers, step.inputs,
                  first.outputs or gradients, unused, updates, bounds, shifts,
-                 step.evaluates, first.left_out)
+                 step.evaluates, first.left_out, first.checkpointed,
+                 first.nameless_checkpoints)
 
 
 def _check_ranks(step: Step, parameters: Sequence[Held],

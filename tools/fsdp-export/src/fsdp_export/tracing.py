@@ -33,6 +33,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import graphs, outside, ranks
 from .attention import attention_lowering
+from .checkpointing import Checkpoints
 from .decompositions import forward_decompositions
 from .errors import ExportError
 from .messages import describe_inputs, explain
@@ -73,6 +74,9 @@ class Trace:
     constant: set[str] = field(default_factory=set)
     # Buffers of `differentiated` that the loss is differentiated by.
     reached: list[int] = field(default_factory=list)
+    # Modules under torch.utils.checkpoint, and how many checkpoints had none.
+    checkpointed: list[str] = field(default_factory=list)
+    nameless_checkpoints: int = 0
 
 
 def record(step: Step, parameters: Sequence[Held], buffers: Sequence[Held],
@@ -117,7 +121,8 @@ class _Run:
         self._step = step
         self._parameters, self._buffers = parameters, buffers
         self._differentiated = differentiated
-        self.paths = _ModulePaths(step.module)
+        self.checkpoints = Checkpoints()
+        self.paths = _ModulePaths(step.module, self.checkpoints)
         self.trace = Trace(None)
         self.backward = False
         self.inputs = step.inputs
@@ -138,7 +143,7 @@ class _Run:
             _dress(leaf, h.tensor)
         inputs = [t.detach() for t in tensors[len(held):]]
         module = self._step.module
-        with (installed(module, held, leaves), self.paths,
+        with (installed(module, held, leaves), self.checkpoints, self.paths,
               replaced_before_autograd(forward_decompositions()
                                        | ranks.collectives()),
               _Substitution(held, leaves, self.paths), UserLines(),
@@ -154,6 +159,8 @@ class _Run:
             stored = _stored_tensors(self._step)
         trace = self.trace
         trace.outputs = list(outputs)
+        trace.checkpointed = [*self.checkpoints.modules]
+        trace.nameless_checkpoints = self.checkpoints.nameless
         if self._step.evaluates:
             trace.left_out = self._step.loss.left_out
         gradients = [t.detach() for t in outputs.values()]
@@ -319,7 +326,8 @@ class _ModulePaths:
     """A context in which recorded nodes carry the path of the module that is
     being called, in forward and wherever backward calls it again."""
 
-    def __init__(self, module: nn.Module):
+    def __init__(self, module: nn.Module, checkpoints: Checkpoints):
+        self._checkpoints = checkpoints
         self._names: dict[int, tuple[str, str]] = {}
         for name, child in module.named_modules():
             self._names[id(child)] = (name, type(child).__name__)
@@ -347,6 +355,7 @@ class _ModulePaths:
             before = meta.get("nn_module_stack")
             meta["nn_module_stack"] = {entry[0]: entry}
             self._stack.append(entry[0])
+            self._checkpoints.enter_module(entry[0])
             try:
                 return call(module, *args, **kwargs)
             except BaseException:
@@ -355,6 +364,7 @@ class _ModulePaths:
                 raise
             finally:
                 self._stack.pop()
+                self._checkpoints.leave_module()
                 # Not the same dictionary where a node's own was in force.
                 meta = fx_traceback.get_current_meta()
                 if before is None:
