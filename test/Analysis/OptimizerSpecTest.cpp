@@ -56,7 +56,7 @@ TEST(OptimizerSpec, ReadsWhatItPrints) {
        {"adamw:beta1=0,beta2=0.95,eps=1e-06,weight_decay=0.1,amsgrad=true",
         "adam:beta1=0.9,beta2=0.999,eps=1e-08,weight_decay=0,"
         "decoupled_weight_decay=true",
-        "sgd:momentum=1.5,weight_decay=0.0005,dampening=0.5,maximize=true",
+        "sgd:momentum=1.5,weight_decay=5e-04,dampening=0.5,maximize=true",
         "sgd:momentum=0.9,weight_decay=0,nesterov=true",
         "rmsprop:alpha=0.5,eps=0,weight_decay=0,momentum=0.5,centered=true"})
     EXPECT_EQ(makeSpec(text).printConstants(), text.str());

@@ -123,8 +123,8 @@ ROOMS = [
     # Analyses look, and take no options. Step alone makes structs of IR and
     # knows costs; kernels are formed without.
     Room("lib/Analysis/Contract", [DIALECT, CONTRACT, BESIDE], LOOKS, CHANGES),
-    Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT, SCALARS], LOOKS,
-         CHANGES),
+    Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT, SCALARS, SUPPORT],
+         LOOKS, CHANGES),
     Room("lib/Analysis/Code", [DIALECT, COSTS, DEVICE_CODE, BESIDE],
          LOOKS_AT_CODE, CHANGES),
     Room("include/fsdp/Analysis/Code", [DIALECT, COSTS, DEVICE_CODE],

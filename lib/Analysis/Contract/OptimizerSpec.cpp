@@ -7,7 +7,7 @@
 
 #include "fsdp/Analysis/Contract/OptimizerSpec.h"
 
-#include "fsdp-rt/scalars.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -22,7 +22,7 @@ using llvm::StringRef;
 using Kind = HyperParameter::Kind;
 using Named = HyperParameter::Named;
 
-static constexpr StringRef kRate = fsdp_rt::scalars::learningRate.name;
+static constexpr StringRef kRate = scalars::learningRate.name;
 
 //===----------------------------------------------------------------------===//
 // The tables: names and defaults of torch.optim 2.15
