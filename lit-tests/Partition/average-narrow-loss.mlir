@@ -1,4 +1,4 @@
-// RUN: fsdp-opt %s -split-input-file --fsdp-partition='mesh=shard=2' | FileCheck %s
+// RUN: fsdp-opt %s -split-input-file --fsdp-partition='mesh=shard=2 optimizer=sgd' | FileCheck %s
 
 // A loss in bf16 is averaged over the ranks in f32.
 
