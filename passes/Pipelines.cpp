@@ -57,6 +57,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addNestedPass<ProgramOp>(createReduceGradients());
   pm.addNestedPass<ProgramOp>(createInsertReshards());
   pm.addPass(createAddAccumulation({options.accumulateIn}));
+  pm.addNestedPass<ProgramOp>(createCheckLossCount());
   pm.addPass(createApplyOptimizer({options.clip, options.skipNonfinite}));
   pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
 }

@@ -126,11 +126,12 @@ FSDP_RT_EXPORT fsdp_code fsdp_set_input(fsdp_session *session,
                                         size_t bytes);
 
 /* Sets a scalar of every program that has it for all further runs on all ranks
- * of this process: "clip_norm" and others; fsdp_step sets "lr". Two follow from
- * the micro-batches of a step that were run. "accumulation_weight", which
+ * of this process: "clip_norm" and others; fsdp_step sets "lr". Others follow
+ * from the micro-batches of a step that were run. "accumulation_weight", which
  * divides their gradients' sum, is their number unless it is set, to a positive
- * and finite one, for the next step alone. "accumulated", the number of those
- * before, is refused. */
+ * and finite one, for the next step alone; a loss that is a sum is divided by
+ * its count, and the program does not have it. "accumulated" and
+ * "accumulated_count", of those before, are refused. */
 FSDP_RT_EXPORT fsdp_code fsdp_set_scalar(fsdp_session *session,
                                          const char *name, double value);
 
@@ -141,9 +142,9 @@ FSDP_RT_EXPORT fsdp_code fsdp_set_scalar(fsdp_session *session,
  * After a failure within a program the session can only be destroyed. */
 FSDP_RT_EXPORT fsdp_code fsdp_run(fsdp_session *session, const char *program);
 
-/* fsdp_set_scalar of "lr", then fsdp_run of the program that trains. With NAN the
- * rate stays: as it was set, or as the resumed checkpoint's --lr-schedule has it
- * for each step, which ends where the caller sets a rate. */
+/* fsdp_set_scalar of "lr", then fsdp_run of the program that trains. With NAN
+ * the rate stays: as it was set, or as the resumed checkpoint's --lr-schedule
+ * has it for each step, which ends where the caller sets a rate. */
 FSDP_RT_EXPORT fsdp_code fsdp_step(fsdp_session *session, double lr);
 
 /* An output of a program, such as "loss" or an evaluation's "logits": its type,
@@ -163,8 +164,9 @@ FSDP_RT_EXPORT fsdp_code fsdp_read_output(fsdp_session *session,
                                           size_t bytes);
 
 /* Of the last training step: the loss, as the mean over all ranks and
- * micro-batches, and the norm of the averaged gradient before clipping. Either
- * pointer may be null. */
+ * micro-batches, or, where programs return "loss_count" beside "loss", both
+ * summed up and divided; and the norm of that loss's gradient before clipping.
+ * Either pointer may be null. */
 FSDP_RT_EXPORT fsdp_code fsdp_results(fsdp_session *session, double *loss,
                                       double *grad_norm);
 

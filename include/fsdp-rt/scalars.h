@@ -56,6 +56,12 @@ inline constexpr Traits
     accumulationWeight =
         {"accumulation_weight", "accumulation", Setter::Caller, "--accumulate", 1,
          "the number of micro-batches"},
+    /// Of those, where the loss is a sum: added to what the last micro-batch's
+    /// losses are sums over, it divides the sum.
+    accumulatedCount =
+        {"accumulated_count", "accumulation", Setter::Runtime, "--accumulate", 0,
+         "what the losses of the micro-batches that ran are sums over, the mean "
+         "over ranks"},
     /// Of programs with flat parameters of several groups: it tells a rank which
     /// elements it holds.
     rank =
@@ -64,7 +70,8 @@ inline constexpr Traits
 // clang-format on
 
 inline constexpr const Traits *all[] = {&learningRate, &clipNorm, &accumulated,
-                                        &accumulationWeight, &rank};
+                                        &accumulationWeight, &accumulatedCount,
+                                        &rank};
 
 /// Whether a scalar is a learning rate: the optimizer's, or one that a group of
 /// parameters has of its own ("GROUP.lr").

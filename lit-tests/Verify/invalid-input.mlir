@@ -42,7 +42,7 @@ func.func @forward_backward(
 // -----
 
 // Case: a result that is nothing.
-// expected-error @below {{input_c2: expected result #2 with one of fsdp.loss, fsdp.grad and fsdp.buffer_update, got {}}}
+// expected-error @below {{input_c2: expected result #2 with one of fsdp.loss, fsdp.loss_count, fsdp.grad and fsdp.buffer_update, got {}}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
     %x: tensor<4xf32> {fsdp.input = {name = "x"}})

@@ -131,7 +131,7 @@ func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
   return %loss, %w : tensor<f32>, tensor<4xf32>
 }
 // Case: two outputs of one name.
-// expected-error @below {{input_c4: expected outputs with names of their own, not 'loss', got "y" for result #1}}
+// expected-error @below {{input_c4: expected outputs with names of their own, not 'loss' and 'loss_count', got "y" for result #1}}
 func.func @evaluate(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
     -> (tensor<4xf32> {fsdp.output = {name = "y"}}, tensor<4xf32> {fsdp.output = {name = "y"}})
     attributes {fsdp.program = "eval"} {
@@ -141,7 +141,7 @@ func.func @evaluate(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
 // -----
 
 // Case: an output of the step: only evaluations have some.
-// expected-error @below {{input_c2: expected result #1 with one of fsdp.loss, fsdp.grad and fsdp.buffer_update, got {fsdp.output = {name = "y"}}}}
+// expected-error @below {{input_c2: expected result #1 with one of fsdp.loss, fsdp.loss_count, fsdp.grad and fsdp.buffer_update, got {fsdp.output = {name = "y"}}}}
 func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
     -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.output = {name = "y"}}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
   %loss = arith.constant dense<0.0> : tensor<f32>

@@ -432,6 +432,8 @@ json::Array ProgramWriter::getOutputs() {
     StringRef name;
     if (step.getResultAttr(i, names::kLoss))
       name = "loss";
+    else if (step.getResultAttr(i, names::kLossCount))
+      name = "loss_count";
     else if (step.getResultAttr(i, names::kGradNorm))
       name = "grad_norm";
     else if (auto output =

@@ -11,7 +11,9 @@
 //   accumulate, for i < N        A = n > 0 ? A + g_i : g_i
 //   train_accumulated, for N     update by (n > 0 ? A + g_N : g_N) / N
 //
-// where g_i is the gradient of micro-batch i. What A holds between two steps is
+// where g_i is the gradient of micro-batch i. Where its loss is a sum over n_i,
+// the update is by the same sum / (n_1 + .. + n_N), of which the runtime gives
+// n_1 + .. + n_(N-1). What A holds between two steps is
 // read by nobody, so nothing clears it. Source: gradient accumulation of
 // FSDP, with (A whole) and without (A sharded) no_sync, Zhao et al.,
 // arXiv:2304.11277, section 3.3.4.
@@ -22,6 +24,10 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_ADDACCUMULATION
@@ -112,6 +118,22 @@ void AddAccumulation::createAccumulators(ModuleOp module) {
   }
 }
 
+/// What divides the sum of all micro-batches' gradients, given what those of
+/// the last one are divided by: null where its loss is a mean.
+static Value createDivisor(ProgramOp program, Value over) {
+  OpBuilder builder(program.getContext());
+  if (!over)
+    return addScalarArgument(program, scalars::accumulationWeight,
+                             RankedTensorType::get({}, builder.getF32Type()));
+  auto type = cast<RankedTensorType>(over.getType());
+  Value before = addScalarArgument(program, scalars::accumulatedCount, type);
+  builder.setInsertionPointAfterValue(over);
+  return createElementwise(builder, over.getLoc(), type, {before, over},
+                           [](OpBuilder &b, Location l, ValueRange v) -> Value {
+                             return arith::AddFOp::create(b, l, v[0], v[1]);
+                           });
+}
+
 void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
   ProgramOp program = train.clone();
   program.setSymName(stringifyProgramKind(kind));
@@ -122,9 +144,10 @@ void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
     eraseResults(program, getResultsWith(program, names::kGradShard));
   OpBuilder builder(&getContext());
   auto type = RankedTensorType::get({}, builder.getF32Type());
-  Value count = addScalarArgument(program, scalars::accumulated, type), weight;
+  Value count = addScalarArgument(program, scalars::accumulated, type), divisor;
   if (isLast)
-    weight = addScalarArgument(program, scalars::accumulationWeight, type);
+    divisor = createDivisor(
+        program, (*program.getOps<ReduceGradOp>().begin()).getOver());
   for (auto reduce :
        llvm::make_early_inc_range(program.getOps<ReduceGradOp>())) {
     StateOp state = accumulators.lookup(reduce.getFlatParamAttr());
@@ -133,10 +156,10 @@ void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
     Location loc = reduce.getLoc();
     Value sum = AccumulateGradOp::create(builder, loc, state.getType(),
                                          reduce.getFlatParamAttr(), old, count,
-                                         reduce.getGrads());
+                                         reduce.getGrads(), reduce.getOver());
     if (isLast)
       reduce.getResult().replaceAllUsesWith(ReduceAccumulatedOp::create(
-          builder, loc, reduce.getResult().getType(), sum, weight));
+          builder, loc, reduce.getResult().getType(), sum, divisor));
     else
       appendResult(program, sum, names::kState, FlatSymbolRefAttr::get(state));
     reduce.erase();

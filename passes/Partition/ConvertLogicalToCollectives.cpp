@@ -95,6 +95,40 @@ struct MemberPattern : LogicalPattern<MemberOp> {
   }
 };
 
+/// all_reduce over all axes
+struct AveragePattern : LogicalPattern<AverageOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(AverageOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    MeshOp mesh = symbols.meshes.begin()->second;
+    rewriter.replaceOpWithNewOp<AllReduceOp>(
+        op, op.getType(), adaptor.getCount(), mesh.getSymName(),
+        getAllAxes(mesh), mesh.getWorldSize());
+    return success();
+  }
+};
+
+/// `value` divided or multiplied (`Op`) by `count`, element by element, in f32
+/// at least: narrower floats hold few whole numbers.
+template <typename Op>
+Value scaleByCount(OpBuilder &builder, Location loc, Value value, Value count) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return createElementwise(
+      builder, loc, type, {value, count},
+      [&](OpBuilder &b, Location l, ValueRange v) -> Value {
+        auto own = cast<FloatType>(type.getElementType());
+        Type wide = own.getWidth() < 32 ? Type(b.getF32Type()) : own;
+        auto convert = [&](Value number, Type to) {
+          return convertScalarToDtype(b, l, number, to,
+                                      /*isUnsignedCast=*/false);
+        };
+        Value x = convert(v[0], wide), n = convert(v[1], wide);
+        return convert(Op::create(b, l, x, n), own);
+      });
+}
+
 /// Nothing: the life of a tensor ends with its last reader.
 struct ReshardPattern : LogicalPattern<ReshardOp> {
   using LogicalPattern::LogicalPattern;
@@ -139,6 +173,18 @@ struct GradientPattern : LogicalPattern<Op> {
     return this->symbols.getMesh(flat).getGroupSize(flat.getReplicateAxes());
   }
 
+  /// Gradients of a sum over many are larger than those of a mean, and may
+  /// leave the range of f16, which they travel in.
+  static bool dividesBefore(FlatParamOp flat, Value count) {
+    return count && flat.getReduceType().isF16();
+  }
+  static SmallVector<Value> divide(OpBuilder &builder, Location loc,
+                                   ValueRange grads, Value count) {
+    return llvm::map_to_vector(grads, [&](Value grad) {
+      return scaleByCount<arith::DivFOp>(builder, loc, grad, count);
+    });
+  }
+
   Value reduceScatter(OpBuilder &builder, Location loc, FlatParamOp flat,
                       Value whole) const {
     auto type = cast<RankedTensorType>(whole.getType());
@@ -161,7 +207,8 @@ struct GradientPattern : LogicalPattern<Op> {
   }
 };
 
-/// pack + reduce_scatter + all_reduce + cast
+/// pack + reduce_scatter + all_reduce + cast + division, in the wider of both
+/// types
 struct ReduceGradPattern : GradientPattern<ReduceGradOp> {
   using GradientPattern::GradientPattern;
 
@@ -170,12 +217,24 @@ struct ReduceGradPattern : GradientPattern<ReduceGradOp> {
                   ConversionPatternRewriter &rewriter) const override {
     FlatParamOp flat = symbols.getFlatParam(op.getFlatParamAttr());
     Location loc = op.getLoc();
-    Value sum =
-        pack(rewriter, loc, flat, flat.getReduceType(), adaptor.getGrads());
+    Value over = adaptor.getOver();
+    SmallVector<Value> grads(adaptor.getGrads());
+    if (dividesBefore(flat, over)) {
+      grads = divide(rewriter, loc, grads, over);
+      over = nullptr;
+    }
+    Value sum = pack(rewriter, loc, flat, flat.getReduceType(), grads);
     sum = reduceScatter(rewriter, loc, flat, sum);
     sum = allReduce(rewriter, loc, flat, sum);
-    rewriter.replaceOp(
-        op, createCast(rewriter, loc, sum, getLocalType(op.getType())));
+    RankedTensorType local = getLocalType(op.getType());
+    bool isNarrowed = local.getElementTypeBitWidth() <
+                      flat.getReduceType().getIntOrFloatBitWidth();
+    if (over && isNarrowed)
+      sum = scaleByCount<arith::DivFOp>(rewriter, loc, sum, over);
+    sum = createCast(rewriter, loc, sum, local);
+    if (over && !isNarrowed)
+      sum = scaleByCount<arith::DivFOp>(rewriter, loc, sum, over);
+    rewriter.replaceOp(op, sum);
     return success();
   }
 };
@@ -192,12 +251,20 @@ struct AccumulateGradPattern : GradientPattern<AccumulateGradOp> {
     Location loc = op.getLoc();
     RankedTensorType local = getLocalType(op.getType());
     bool isSharded = isa<ShardedType>(op.getType());
-    Value grad = pack(rewriter, loc, flat,
-                      isSharded ? flat.getReduceType() : local.getElementType(),
-                      adaptor.getGrads());
+    SmallVector<Value> grads(adaptor.getGrads());
+    Value scale;
+    if (isSharded && dividesBefore(flat, adaptor.getOf())) {
+      scale = createScale(rewriter, loc, adaptor.getOf());
+      grads = divide(rewriter, loc, grads, scale);
+    }
+    Value grad =
+        pack(rewriter, loc, flat,
+             isSharded ? flat.getReduceType() : local.getElementType(), grads);
     if (isSharded)
       grad = createCast(rewriter, loc, reduceScatter(rewriter, loc, flat, grad),
                         local);
+    if (scale)
+      grad = scaleByCount<arith::MulFOp>(rewriter, loc, grad, scale);
     rewriter.replaceOp(
         op, createElementwise(
                 rewriter, loc, local,
@@ -211,6 +278,23 @@ struct AccumulateGradPattern : GradientPattern<AccumulateGradOp> {
                   return arith::SelectOp::create(b, l, isLater, sum, v[1]);
                 }));
     return success();
+  }
+
+private:
+  /// `count`, or 1 of a micro-batch in which nothing counts.
+  static Value createScale(OpBuilder &builder, Location loc, Value count) {
+    auto type = cast<RankedTensorType>(count.getType());
+    return createElementwise(
+        builder, loc, type, count,
+        [&](OpBuilder &b, Location l, ValueRange v) -> Value {
+          auto number = [&](double value) {
+            return arith::ConstantOp::create(
+                b, l, b.getFloatAttr(type.getElementType(), value));
+          };
+          Value counts = arith::CmpFOp::create(b, l, arith::CmpFPredicate::OGT,
+                                               v[0], number(0));
+          return arith::SelectOp::create(b, l, counts, v[0], number(1));
+        });
   }
 };
 
@@ -279,9 +363,9 @@ Value createUnrounded(OpBuilder &builder, Value value) {
 }
 
 /// The loss becomes its mean over all ranks: in f32 where it is narrower, since
-/// a mean of two neighbours in bf16 is 0.4 % off. That of an evaluation stays the
-/// rank's own: the last batches of data may not be of all ranks, and who runs it
-/// knows of how many.
+/// a mean of two neighbours in bf16 is 0.4 % off. That of an evaluation stays
+/// the rank's own: the last batches of data may not be of all ranks, and who
+/// runs it knows of how many.
 void averageLoss(ProgramOp program, MeshOp mesh) {
   Operation *ret = program.getReturn();
   OpBuilder builder(ret);
@@ -380,8 +464,8 @@ private:
                         const FlatParamSymbols &symbols) {
     ConversionTarget target(getContext());
     target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
-                        AccumulateGradOp, ReduceAccumulatedOp, GradNormOp,
-                        UpdateOp>();
+                        AccumulateGradOp, ReduceAccumulatedOp, AverageOp,
+                        GradNormOp, UpdateOp>();
     target.addDynamicallyLegalOp<ProgramOp>([&](ProgramOp op) {
       return converter.isSignatureLegal(op.getFunctionType());
     });
@@ -392,10 +476,9 @@ private:
     populateFunctionOpInterfaceTypeConversionPattern<ProgramOp>(patterns,
                                                                 converter);
     patterns.add<ReturnPattern>(converter, &getContext());
-    patterns
-        .add<UnshardPattern, MemberPattern, ReshardPattern, ReduceGradPattern,
-             AccumulateGradPattern, ReduceAccumulatedPattern>(
-            converter, &getContext(), symbols);
+    patterns.add<UnshardPattern, MemberPattern, ReshardPattern, AveragePattern,
+                 ReduceGradPattern, AccumulateGradPattern,
+                 ReduceAccumulatedPattern>(converter, &getContext(), symbols);
     populateUpdatePatterns(patterns, converter, symbols);
     return applyPartialConversion(program, target, std::move(patterns));
   }

@@ -40,6 +40,14 @@ void fsdp::eraseResults(ProgramOp program, ArrayRef<unsigned> results) {
   ret->eraseOperands(erased);
 }
 
+void fsdp::replaceResult(ProgramOp program, unsigned index, Value value) {
+  program.getReturn()->setOperand(index, value);
+  SmallVector<Type> types(program.getResultTypes());
+  types[index] = value.getType();
+  program.setFunctionType(FunctionType::get(program.getContext(),
+                                            program.getArgumentTypes(), types));
+}
+
 void fsdp::appendResult(ProgramOp program, Value value, StringRef attrName,
                         Attribute attr) {
   Builder builder(program.getContext());

@@ -25,6 +25,9 @@ SmallVector<unsigned> getResultsWith(ProgramOp program, StringRef name);
 /// Removes results of a program.
 void eraseResults(ProgramOp program, ArrayRef<unsigned> results);
 
+/// Returns `value` in the place of what result `index` was.
+void replaceResult(ProgramOp program, unsigned index, Value value);
+
 /// Returns `value` too, with one attribute.
 void appendResult(ProgramOp program, Value value, StringRef attrName,
                   Attribute attr);

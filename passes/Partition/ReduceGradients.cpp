@@ -10,6 +10,11 @@
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_REDUCEGRADIENTS
 #include "fsdp/Passes/Passes.h.inc"
@@ -39,9 +44,34 @@ static Operation *getLastProducer(ValueRange values) {
   return last;
 }
 
-/// One reduce_grad right behind the last gradient of `flat`'s members.
+/// Of a loss that is a sum: what it is a sum over, as the mean over all ranks,
+/// which the program returns instead. Null where the loss is a mean.
+static Value averageCount(ProgramOp program) {
+  SmallVector<unsigned> counts = getResultsWith(program, names::kLossCount);
+  if (counts.empty() || !getTraits(program.getKind()).hasBackward)
+    return {};
+  Value count = program.getReturn().getOperand(counts.front());
+  OpBuilder builder(program.getContext());
+  builder.setInsertionPointAfterValue(count);
+  Location loc = count.getLoc();
+  auto type = RankedTensorType::get({}, builder.getF64Type());
+  if (count.getType() != type)
+    count = createElementwise(
+        builder, loc, type, count,
+        [&](OpBuilder &b, Location l, ValueRange v) -> Value {
+          return convertScalarToDtype(b, l, v[0], type.getElementType(),
+                                      /*isUnsignedCast=*/false);
+        });
+  Value mean = AverageOp::create(builder, loc, count);
+  replaceResult(program, counts.front(), mean);
+  return mean;
+}
+
+/// One reduce_grad right behind the last gradient of `flat`'s members, and
+/// behind `over`.
 static FailureOr<Value> reduceGradient(ProgramOp program, FlatParamOp flat,
-                                       llvm::StringMap<unsigned> &results) {
+                                       llvm::StringMap<unsigned> &results,
+                                       Value over) {
   Block &block = program.getBody().front();
   SmallVector<Value> grads;
   for (MemberAttr member : flat.getMemberRange()) {
@@ -57,13 +87,15 @@ static FailureOr<Value> reduceGradient(ProgramOp program, FlatParamOp flat,
   }
   OpBuilder builder(program.getContext());
   Operation *last = getLastProducer(grads);
+  if (over && (!last || last->isBeforeInBlock(over.getDefiningOp())))
+    last = over.getDefiningOp();
   if (last)
     builder.setInsertionPointAfter(last);
   else
     builder.setInsertionPointToStart(&block);
   return ReduceGradOp::create(builder, last ? last->getLoc() : flat.getLoc(),
                               flat.getShardedType(flat.getElementType()),
-                              FlatSymbolRefAttr::get(flat), grads)
+                              FlatSymbolRefAttr::get(flat), grads, over)
       .getResult();
 }
 
@@ -71,15 +103,19 @@ namespace {
 struct ReduceGradients : fsdp::impl::ReduceGradientsBase<ReduceGradients> {
   void runOnOperation() override {
     ProgramOp program = getOperation();
-    if (getResultsWith(program, names::kGrad).empty())
-      return markAllAnalysesPreserved();
+    Value over = averageCount(program);
+    if (getResultsWith(program, names::kGrad).empty()) {
+      if (!over)
+        markAllAnalysesPreserved();
+      return;
+    }
     llvm::StringMap<unsigned> results = getGradResults(program);
     SmallVector<std::pair<FlatParamOp, Value>> shards;
     for (auto flat :
          program->getParentOfType<ModuleOp>().getOps<FlatParamOp>()) {
       if (!flat.getTrainable())
         continue;
-      FailureOr<Value> shard = reduceGradient(program, flat, results);
+      FailureOr<Value> shard = reduceGradient(program, flat, results, over);
       if (failed(shard))
         return signalPassFailure();
       shards.push_back({flat, *shard});

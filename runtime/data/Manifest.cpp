@@ -311,7 +311,11 @@ Output readOutput(const JsonReader &json) {
   if (!json.failed() && isNumber && !isFloat(output.dtype))
     json["dtype"].fail(std::string("expected a float dtype, got ") +
                        dtypeName(output.dtype));
-  if (!json.failed() && isNumber && !output.shape.empty())
+  bool isCount = output.name == "loss_count";
+  if (!json.failed() && isCount && dtypeSize(output.dtype) < 4)
+    json["dtype"].fail(std::string("expected F32, F64, I32 or I64, got ") +
+                       dtypeName(output.dtype));
+  if (!json.failed() && (isNumber || isCount) && !output.shape.empty())
     json["shape"].fail("expected one number, got shape " +
                        toString(output.shape));
   return output;

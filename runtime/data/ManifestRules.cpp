@@ -300,6 +300,9 @@ Status checkOutputs(const Program &program) {
     if (isNeeded && !program.findOutput(name))
       return Status::failed("outputs: expected one named '" +
                             std::string(name) + "', got none");
+  if (program.findOutput("loss_count") && !program.findOutput("loss"))
+    return Status::failed("outputs: expected one named 'loss' beside "
+                          "'loss_count', got none");
   if (program.outputs.empty())
     return Status::failed("outputs: expected at least one, got none");
   return Status::ok();
@@ -316,10 +319,18 @@ Status checkAccumulation(const Manifest &manifest) {
         std::string("programs: expected one of kind ") +
         (first ? "train_accumulated" : "accumulate") + " beside one of kind " +
         (first ? "accumulate" : "train_accumulated") + ", got none");
+  const bool isSum = manifest.train().findOutput("loss_count");
+  for (const Program *program : {first, last})
+    if (bool(program->findOutput("loss_count")) != isSum)
+      return Status::failed(
+          "programs: expected '" + program->name + "' to have " +
+          (isSum ? "an" : "no") + " output 'loss_count', as '" +
+          manifest.train().name + "', got " + (isSum ? "none" : "one"));
   for (auto [program, name] :
        {std::pair(first, scalars::accumulated.name),
         std::pair(last, scalars::accumulated.name),
-        std::pair(last, scalars::accumulationWeight.name)})
+        std::pair(last, isSum ? scalars::accumulatedCount.name
+                              : scalars::accumulationWeight.name)})
     if (!program->findScalar(name))
       return Status::failed("programs: expected a scalar '" +
                             std::string(name) + "' of '" + program->name +

@@ -189,7 +189,7 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
   }
   const Output *loss = program_.findOutput("loss");
   EvaluationResult result;
-  double sum = 0;
+  LossSum sum;
   for (int64_t step = 1; step <= steps_; ++step) {
     Status batch =
         source_->read(step, inputs.data()).withContext("--eval-data");
@@ -201,13 +201,11 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
     rank.setCheckNote(findUnusualValue(program_, inputs.data()));
     if (Status s = rank.run(index_))
       return s;
-    double value = 0;
-    if (loss)
-      if (Status s = rank.load(*loss, value))
-        return s;
     // Where data has ended, a rank reads its beginning.
-    if ((step - 1) * ranks + rank.number() < rankBatches_)
-      sum += value;
+    bool isMeant = (step - 1) * ranks + rank.number() < rankBatches_;
+    if (loss && isMeant)
+      if (Status s = rank.addLoss(program_, sum))
+        return s;
     if (file)
       if (Status s = file->add(rank, step))
         return s;
@@ -226,10 +224,12 @@ Result<EvaluationResult> Evaluation::run(Rank &rank, bool savesOutputs) {
   result.batches = steps_;
   if (!loss)
     return result;
-  if (Status s = rank.ranks().world().allReduce(&sum, &sum, 1, FSDP_RT_F64,
+  double all[] = {sum.losses, sum.count};
+  if (Status s = rank.ranks().world().allReduce(all, all, 2, FSDP_RT_F64,
                                                 /*divisor=*/1))
     return s;
-  result.loss = sum / double(rankBatches_);
+  result.loss = LossSum{all[0], all[1]}.mean();
+  result.countsNothing = all[1] == 0;
   return result;
 }
 

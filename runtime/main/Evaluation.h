@@ -23,9 +23,10 @@ namespace fsdp::rt {
 /// What an evaluation found.
 struct EvaluationResult {
   int64_t batches = 0; // of each rank, the last maybe of some
-  /// The mean over the batches of all ranks; none where the program returns no
-  /// loss.
+  /// The mean over the batches of all ranks, or over what their losses are sums
+  /// over: NaN where that is nothing. None where the program returns no loss.
   std::optional<double> loss;
+  bool countsNothing = false;
   /// A signal came; then the rest says nothing.
   bool isInterrupted = false;
 };

@@ -128,7 +128,19 @@ Status Rank::load(const Output &output, double &number) {
   if (Status s =
           device().download(output.offset, value, dtypeSize(output.dtype)))
     return s;
-  number = loadFloat(output.dtype, value);
+  number = loadNumber(output.dtype, value);
+  return Status::ok();
+}
+
+Status Rank::addLoss(const Program &program, LossSum &sum) {
+  double loss = 0, count = 1;
+  if (Status s = load(*program.findOutput("loss"), loss))
+    return s;
+  if (const Output *output = program.findOutput("loss_count"))
+    if (Status s = load(*output, count))
+      return s;
+  sum.losses += loss;
+  sum.count += count;
   return Status::ok();
 }
 

@@ -34,6 +34,15 @@ struct RankOptions {
   int64_t traceEvents = 0;
 };
 
+/// What several losses come to: those of ranks, micro-batches or batches.
+struct LossSum {
+  double losses = 0;
+  /// Over how many they are sums; 1 for each that is a mean.
+  double count = 0;
+
+  double mean() const { return losses / count; }
+};
+
 /// What a training loop and a session do with a rank. Lives on the rank's own
 /// thread. Whatever is said to be collective is called by all ranks.
 class Rank {
@@ -62,6 +71,8 @@ public:
   /// Reads a number that the program which ran last left in the device's
   /// memory.
   Status load(const data::Output &output, double &number);
+  /// Adds the loss that `program`, which ran last, returned.
+  Status addLoss(const data::Program &program, LossSum &sum);
 
   /// Copies a whole parameter or buffer (of rank 0) between the ranks' memories
   /// and `whole`, row-major. Collective; where `whole` is null, a rank takes

@@ -189,7 +189,7 @@ void Session::beginFrom(int64_t step) {
   hasState_ = true;
   steps_ = step;
   accumulated_ = 0;
-  accumulatedLoss_ = 0;
+  accumulatedLoss_ = {};
   weight_.reset();
 }
 
@@ -369,13 +369,15 @@ Status Session::run(const std::string &name) {
       return s;
   double weight = weight_.value_or(double(accumulated_ + 1));
   RankTeam::Call copy = copyInputs(*found);
-  double loss = 0;
+  LossSum sum = accumulatedLoss_;
   lastRun_.reset();
   Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
     if (Status s = copy(rank))
       return s;
     rank.setScalar(*found, scalars::accumulated.name, double(accumulated_));
     rank.setScalar(*found, scalars::accumulationWeight.name, weight);
+    rank.setScalar(*found, scalars::accumulatedCount.name,
+                   accumulatedLoss_.count);
     if (hasSchedule() && traits.updates)
       for (const std::string &rate : program.rates())
         rank.setScalar(*found, rate,
@@ -385,7 +387,7 @@ Status Session::run(const std::string &name) {
     if (rank.number() != firstRank_)
       return Status::ok();
     if (traits.hasBackward)
-      if (Status s = rank.load(*program.findOutput("loss"), loss))
+      if (Status s = rank.addLoss(program, sum))
         return s;
     return traits.updates
                ? rank.load(*program.findOutput("grad_norm"), gradNorm_)
@@ -396,12 +398,12 @@ Status Session::run(const std::string &name) {
   lastRun_ = *found;
   if (traits.isWithinStep()) {
     ++accumulated_;
-    accumulatedLoss_ += loss;
+    accumulatedLoss_ = sum;
   }
   if (!traits.updates)
     return Status::ok();
   hasResults_ = true;
-  loss_ = (accumulatedLoss_ + loss) / double(accumulated_ + 1);
+  loss_ = sum.mean();
   beginFrom(steps_ + 1);
   return Status::ok();
 }

@@ -115,7 +115,7 @@ private:
   /// Micro-batches since the last step, the sum of their losses, and what the
   /// next step divides by where it is not their number.
   int64_t accumulated_ = 0;
-  double accumulatedLoss_ = 0;
+  LossSum accumulatedLoss_;
   std::optional<double> weight_;
   bool hasResults_ = false;
   double loss_ = 0, gradNorm_ = 0;

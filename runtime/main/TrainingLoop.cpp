@@ -97,18 +97,17 @@ Status Trainer::runStep(int64_t step, Status &unread) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin = Clock::now();
   const int64_t microBatches = options_.microBatches();
-  double losses = 0;
+  LossSum sum;
   setRates(step);
   for (int64_t done = 1; done <= microBatches; ++done) {
     const Program &program = manifest_.programOf(done, microBatches);
     rank_->setCheckNote(loader_->unusualValue());
     setScalar(scalars::accumulated.name, double(done - 1));
+    setScalar(scalars::accumulatedCount.name, sum.count);
     if (Status s = rank_->run(&program - manifest_.programs.data()))
       return s;
-    double loss = 0;
-    if (Status s = rank_->load(*program.findOutput("loss"), loss))
+    if (Status s = rank_->addLoss(program, sum))
       return s;
-    losses += loss;
     if (done == microBatches)
       break;
     // The inputs of the last micro-batch have the places of its own program.
@@ -122,7 +121,7 @@ Status Trainer::runStep(int64_t step, Status &unread) {
     }
   }
   std::chrono::duration<double> seconds = Clock::now() - begin;
-  loss_ = losses / double(microBatches);
+  loss_ = sum.mean();
   const Program &last = manifest_.programOf(microBatches, microBatches);
   if (Status s = rank_->load(*last.findOutput("grad_norm"), gradNorm_))
     return s;
@@ -160,10 +159,14 @@ Status Trainer::evaluateAfter(int64_t step, bool isLast) {
     return result.status();
   if (result->isInterrupted && options_.evaluatesOnly())
     return ranks_->agree(Status::failed("interrupted"));
-  if (!result->isInterrupted && result->loss)
-    reports_->evaluation(step, *result->loss,
-                         evaluation_->program().findOutput("loss")->dtype,
-                         result->batches);
+  if (result->isInterrupted || !result->loss)
+    return Status::ok();
+  reports_->evaluation(step, *result->loss,
+                       evaluation_->program().findOutput("loss")->dtype,
+                       result->batches);
+  if (result->countsNothing)
+    reports_->warnOnce("--eval-data: expected a loss_count above 0, got none: "
+                       "no label counts, and the loss is nan");
   return Status::ok();
 }
 

@@ -593,6 +593,46 @@ INSTANTIATE_TEST_SUITE_P(
                "programs: expected 'accumulate' to have the inputs of 'train', "
                "got others"}));
 
+/// Of programs whose losses are sums.
+json counting() {
+  json m = accumulating();
+  int64_t offset = m["arena"]["bytes"];
+  setArenaBytes(m, offset + 256);
+  for (json &program : m["programs"])
+    program["outputs"].push_back({{"name", "loss_count"},
+                                  {"dtype", "F64"},
+                                  {"shape", json::array()},
+                                  {"offset", offset}});
+  m["programs"][2]["scalars"][2]["name"] = "accumulated_count";
+  return m;
+}
+
+class CountRule : public testing::TestWithParam<Broken> {};
+
+TEST_P(CountRule, IsChecked) {
+  json m = counting();
+  parsed(m);
+  m[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Manifest, CountRule,
+    testing::Values(Broken{"/programs/2/scalars/2/name", "accumulation_weight",
+                           "programs: expected a scalar 'accumulated_count' of "
+                           "'train_accumulated', got none"},
+                    Broken{"/programs/0/outputs/2/name", "count",
+                           "programs: expected 'accumulate' to have no output "
+                           "'loss_count', as 'train', got one"},
+                    Broken{"/programs/1/outputs/1/name", "count",
+                           "programs: expected 'accumulate' to have an output "
+                           "'loss_count', as 'train', got none"},
+                    Broken{"/programs/0/outputs/2/dtype", "BF16",
+                           "dtype: expected F32, F64, I32 or I64, got BF16"},
+                    Broken{"/programs/0/outputs/2/shape",
+                           {2},
+                           "shape: expected one number, got shape [2]"}));
+
 TEST(Manifest, OutputsMayTakeTheInputsPlace) {
   json m = good();
   json &program = m["programs"][0];

@@ -68,7 +68,7 @@ LIKE = [
     ["for", "backward", "forward"],
     ["all_gather", "reduce_scatter", "all_reduce", "all_to_all"],
     ["fsdp.param", "fsdp.buffer", "fsdp.input"],
-    ["fsdp.loss", "fsdp.grad", "fsdp.buffer_update"],
+    ["fsdp.loss", "fsdp.loss_count", "fsdp.grad", "fsdp.buffer_update"],
 ]
 FAMILY = {word: family for family in LIKE for word in family}
 

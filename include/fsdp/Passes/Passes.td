@@ -211,8 +211,13 @@ def ReduceGradients : Pass<"fsdp-reduce-gradients", "::mlir::fsdp::ProgramOp"> {
   let description = [{
     Puts one fsdp.reduce_grad behind the last op that computes a gradient of
     each trainable flat parameter. The step then returns sharded gradients.
+    Where the loss is a sum (`fsdp.loss_count`), the count becomes its mean over
+    all ranks, in f64, and gradients are divided by it.
   }];
-  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
 }
 
 def InsertReshards : Pass<"fsdp-insert-reshards", "::mlir::fsdp::ProgramOp"> {
@@ -228,7 +233,9 @@ def AddAccumulation : Pass<"fsdp-add-accumulation", "::mlir::ModuleOp"> {
     @train_accumulated updates by their sum with those of the last one. Scalars
     of theirs are `accumulated`, the number of micro-batches before (with 0,
     accumulators are not read), and `accumulation_weight`, which divides the sum
-    in its own type, before anything is rounded. `in` says what they hold:
+    in its own type, before anything is rounded. A loss that is a sum is divided
+    by what it is a sum over, of all micro-batches: the scalar
+    `accumulated_count` and the last one's. `in` says what they hold:
 
     | in | an accumulator | what a micro-batch communicates |
     |---|---|---|
@@ -237,11 +244,26 @@ def AddAccumulation : Pass<"fsdp-add-accumulation", "::mlir::ModuleOp"> {
 
     With `none`, the default, nothing is added.
   }];
-  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect"];
   let options = [
     Option<"accumulateIn", "in", "AccumulateIn", /*default=*/"AccumulateIn::None",
            "what accumulators hold:">
   ];
+}
+
+def CheckLossCount : Pass<"fsdp-check-loss-count", "::mlir::fsdp::ProgramOp"> {
+  let summary = "Fails a step whose loss is a sum over nothing (L1)";
+  let description = [{
+    Asserts, where it is known and before any update, that what gradients are
+    divided by is above 0: a step whose ranks and micro-batches have no label
+    that counts has no gradient.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::cf::ControlFlowDialect",
+                           "::mlir::tensor::TensorDialect"];
 }
 
 def ApplyOptimizer : Pass<"fsdp-apply-optimizer", "::mlir::ModuleOp"> {
@@ -273,8 +295,8 @@ def ConvertLogicalToCollectives
   let description = [{
     Shards become flat local tensors; unshard becomes a cast and an all_gather,
     reduce_grad a pack, a cast, a reduce_scatter and an all_reduce, grad_norm
-    sums and an all_reduce, update the optimizer's body. The loss becomes its
-    mean over all ranks.
+    sums and an all_reduce, average an all_reduce, update the optimizer's body.
+    The loss becomes its mean over all ranks.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",

@@ -164,7 +164,7 @@ struct StepProgram {
   std::vector<std::string> units;
   /// As units: the parameters of each, by name. Empty where nobody knows.
   std::vector<std::vector<std::string>> unitMembers;
-  /// Names of modules of the model, "loss" and "gradient norm".
+  /// Names of modules of the model, "loss", "loss count" and "gradient norm".
   std::vector<std::string> modules;
   /// Names of checkpointed modules: what backward computes again.
   std::vector<std::string> checkpoints;

@@ -29,6 +29,8 @@ llvm::BitVector TracedStep::getForwardResults() {
       func.getBody().front().getTerminator()->getNumOperands());
   if (loss)
     results.set(*loss);
+  if (lossCount)
+    results.set(*lossCount);
   for (const OutputInfo &output : outputs)
     results.set(output.result);
   for (const BufferInfo &buffer : buffers)

@@ -207,7 +207,8 @@ void AttributeVerifier::checkFunction(func::FuncOp func) {
   check(func, llvm::to_vector(func->getDiscardableAttrs()), known, name);
   StringRef arguments[] = {names::kParam, names::kBuffer, names::kInput,
                            names::kOptimizerRole};
-  StringRef results[] = {names::kLoss, names::kGrad, names::kBufferUpdate,
+  StringRef results[] = {names::kLoss,   names::kLossCount,
+                         names::kGrad,   names::kBufferUpdate,
                          names::kOutput, names::kOptimizerRole};
   for (unsigned i = 0, e = func.getNumArguments(); i != e && !tooMany(); ++i)
     check(func, func.getArgAttrDict(i), arguments,

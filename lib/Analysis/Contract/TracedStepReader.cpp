@@ -79,6 +79,7 @@ private:
   void readInput(BlockArgument arg, DictionaryAttr input, StringAttr name);
   void readShift(DictionaryAttr input, StringAttr name);
   void readValues(InputInfo &info, DictionaryAttr input);
+  void readCount(unsigned index);
   void readGrad(unsigned index, StringAttr fqn);
   void readUpdate(unsigned index, StringAttr fqn);
   void readOutput(unsigned index, DictionaryAttr output);
@@ -349,6 +350,7 @@ void StepReader::checkInit(Attribute init, RankedTensorType type,
 void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
   std::string where = "result #" + std::to_string(index);
   bool isLoss = attrs && attrs.contains(names::kLoss);
+  bool isCount = attrs && attrs.contains(names::kLossCount);
   bool isEval = !getTraits(step.kind).hasBackward;
   auto entry = [&](StringRef key) {
     return attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
@@ -363,14 +365,15 @@ void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
         << where << " with " << Attribute(attrs);
     return;
   }
-  if (isEval && output && !isLoss)
+  if (isEval && output && !isLoss && !isCount)
     return readOutput(index, output);
   // input_c2
-  if (isLoss + !!grad + !!update != 1) {
+  if (isLoss + isCount + !!grad + !!update != 1 || (isCount && output)) {
     error("input_c2: expected ")
         << where
-        << (isEval ? " with one of fsdp.loss and fsdp.output, got "
-                   : " with one of fsdp.loss, fsdp.grad and "
+        << (isEval ? " with one of fsdp.loss, fsdp.loss_count and "
+                     "fsdp.output, got "
+                   : " with one of fsdp.loss, fsdp.loss_count, fsdp.grad and "
                      "fsdp.buffer_update, got ")
         << (attrs ? Attribute(attrs)
                   : Attribute(DictionaryAttr::get(step.func.getContext())));
@@ -389,12 +392,32 @@ void StepReader::readResult(unsigned index, DictionaryAttr attrs) {
     step.loss = index;
     return;
   }
+  if (isCount)
+    return readCount(index);
   checkEntries(grad ? grad : update, {"fqn"}, where);
   StringAttr fqn = getName(grad ? grad : update, "fqn", where);
   if (fqn && grad)
     readGrad(index, fqn);
   else if (fqn)
     readUpdate(index, fqn);
+}
+
+/// Floats of 16 bits do not hold all whole numbers above 256 or 2048.
+void StepReader::readCount(unsigned index) {
+  Type type = step.func.getResultTypes()[index];
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  // input_c9
+  Type element = tensor ? tensor.getElementType() : Type();
+  if (!tensor || tensor.getRank() != 0 ||
+      (!isStoredFloat(element) && !isStoredInteger(element)) ||
+      element.getIntOrFloatBitWidth() < 32)
+    error("input_c9: expected a loss_count of rank 0 with an f32, f64, i32 or "
+          "i64 element, got ")
+        << type;
+  if (step.lossCount)
+    error("input_c9: expected at most one loss_count, got result #")
+        << index << " as another";
+  step.lossCount = index;
 }
 
 void StepReader::readGrad(unsigned index, StringAttr fqn) {
@@ -443,9 +466,10 @@ void StepReader::readOutput(unsigned index, DictionaryAttr output) {
   if (!name)
     return;
   // input_c4
-  if (name == "loss" || !outputNames.insert(name.getValue()).second)
-    error("input_c4: expected outputs with names of their own, not 'loss', "
-          "got ")
+  if (name == "loss" || name == "loss_count" ||
+      !outputNames.insert(name.getValue()).second)
+    error("input_c4: expected outputs with names of their own, not 'loss' and "
+          "'loss_count', got ")
         << name << " for " << where;
   // input_c5, input_c6
   auto type = dyn_cast<RankedTensorType>(step.func.getResultTypes()[index]);
@@ -511,6 +535,10 @@ void StepReader::readModules() {
 }
 
 void StepReader::checkWhole() {
+  // input_c9
+  if (step.lossCount && !step.loss)
+    error("input_c9: expected a result with fsdp.loss beside that with "
+          "fsdp.loss_count, got none");
   if (!getTraits(step.kind).hasBackward) {
     // input_c24
     if (!step.loss && step.outputs.empty())
@@ -519,7 +547,7 @@ void StepReader::checkWhole() {
     return;
   }
   // input_c9
-  if (!step.loss)
+  if (!step.loss && !step.lossCount)
     error("input_c9: expected a result with fsdp.loss, got none");
   // input_c10
   for (ParamInfo &param : step.params) {

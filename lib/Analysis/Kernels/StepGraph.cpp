@@ -30,6 +30,7 @@ static SmallVector<Value> getForwardResults(ProgramOp step) {
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i)
     if (StateOp state = states.getWritten(i);
         step.getResultAttr(i, names::kLoss) ||
+        step.getResultAttr(i, names::kLossCount) ||
         step.getResultAttr(i, names::kOutput) ||
         (state && state.getKind() == StateKind::buffer))
       values.push_back(ret->getOperand(i));

@@ -25,6 +25,7 @@ namespace {
 enum class ResultKind {
   Other,
   Loss,
+  LossCount,
   GradNorm,
   Shard,
   State,
@@ -123,11 +124,13 @@ InFlightDiagnostic ResultChecker::reportDivisor(Value value,
 }
 
 static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
-  // The loss of an evaluation is the rank's own, as its other outputs are: the
-  // runtime averages over the batches that there are.
-  if (step.getResultAttr(result, names::kLoss))
-    return getTraits(step.getKind()).hasBackward ? ResultKind::Loss
-                                                 : ResultKind::Output;
+  // The loss of an evaluation, and its count, are the rank's own, as its other
+  // outputs are: the runtime averages over the batches that there are.
+  for (auto [name, kind] :
+       {std::pair(names::kLoss, ResultKind::Loss),
+        std::pair(names::kLossCount, ResultKind::LossCount)})
+    if (step.getResultAttr(result, name))
+      return getTraits(step.getKind()).hasBackward ? kind : ResultKind::Output;
   if (step.getResultAttr(result, names::kGradNorm))
     return ResultKind::GradNorm;
   if (step.getResultAttr(result, names::kOutput))
@@ -232,9 +235,11 @@ LogicalResult ResultChecker::checkResult(Operation *maker, Value whole,
                "expected gradients of earlier micro-batches, in @")
            << accumulator.getSymName() << ", in the update of '"
            << flat.getSymName() << "', got none";
-  bool isReport = kind == ResultKind::Loss || kind == ResultKind::GradNorm;
-  std::string what = kind == ResultKind::Loss       ? "a loss"
-                     : kind == ResultKind::GradNorm ? "a gradient norm"
+  bool isReport = kind == ResultKind::Loss || kind == ResultKind::LossCount ||
+                  kind == ResultKind::GradNorm;
+  std::string what = kind == ResultKind::Loss        ? "a loss"
+                     : kind == ResultKind::LossCount ? "a loss count"
+                     : kind == ResultKind::GradNorm  ? "a gradient norm"
                      : flat ? ("a shard of '" + flat.getSymName() + "'").str()
                             : "a state of all ranks";
   if (!isReport && flat && form.batch)
@@ -265,9 +270,9 @@ bool ResultChecker::isGradient(Value source) {
 }
 
 /// What is clipped is what is counted: the norm is computed of every gradient
-/// that a shard is. The walk from the norm passes reductions: the gradient of an
-/// ignored parameter, which no rank reduces, enters it by the sum over ranks of
-/// its squares.
+/// that a shard is. The walk from the norm passes reductions: the gradient of
+/// an ignored parameter, which no rank reduces, enters it by the sum over ranks
+/// of its squares.
 LogicalResult ResultChecker::checkCounted(Value norm, ArrayRef<Value> shards) {
   llvm::SmallDenseSet<Value> counted;
   values.walkBack(norm, [&](Value next) {

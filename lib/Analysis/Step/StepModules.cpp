@@ -104,6 +104,8 @@ Names fsdp::getModules(ProgramOp step,
   for (unsigned i = 0, e = step.getNumResults(); i != e; ++i) {
     if (step.getResultAttr(i, names::kLoss))
       nameSums(terminator->getOperand(i), "loss", modules);
+    if (step.getResultAttr(i, names::kLossCount))
+      nameSums(terminator->getOperand(i), "loss count", modules);
     if (step.getResultAttr(i, names::kGradNorm))
       nameSums(terminator->getOperand(i), "gradient norm", modules);
   }

@@ -19,10 +19,10 @@ namespace mlir::fsdp {
 
 /// By launch of @step: the module of the traced model that it works for, by
 /// name. Where its location names none, that of the parameter that it reads
-/// gathered, or whose gradient it makes. By all_reduce: "loss" or "gradient
-/// norm", if that is what it adds up. Ops of which nothing is known are not
-/// there. @getUnit: the flat parameter that a gather, a reduction or a pack is
-/// for, or null.
+/// gathered, or whose gradient it makes. By all_reduce: "loss", "loss count" or
+/// "gradient norm", if that is what it adds up. Ops of which nothing is known
+/// are not there. @getUnit: the flat parameter that a gather, a reduction or a
+/// pack is for, or null.
 llvm::DenseMap<Operation *, std::string>
 getModules(ProgramOp step,
            llvm::function_ref<FlatParamOp(Operation *)> getUnit);

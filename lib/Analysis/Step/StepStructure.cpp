@@ -125,7 +125,8 @@ DerivedValues::DerivedValues(Block *block, ValueRange sources) {
   for (size_t i = 0; i < values.size(); ++i)
     for (Operation *op : getReaders(values[i], block)) {
       if (op->getNumResults() == 0 || derived.contains(op->getResult(0)) ||
-          !isMemoryEffectFree(op) || isa<CallOpInterface, ReduceGradOp>(op))
+          !isMemoryEffectFree(op) ||
+          isa<CallOpInterface, AverageOp, ReduceGradOp>(op))
         continue;
       if (llvm::all_of(getReadValues(op), [&](Value value) {
             return derived.contains(value) || isConstant(value);

@@ -207,7 +207,7 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
 // accumulate_grad_c2
 func.func @accumulate_grad_of_none(%a: !fsdp.sharded<@h0, f32>, %n: tensor<f32>) {
   // expected-error @below {{expected a gradient for each of 1 members, got 0}}
-  %s = "fsdp.accumulate_grad"(%a, %n) {flat_param = @h0} : (!fsdp.sharded<@h0, f32>, tensor<f32>) -> !fsdp.sharded<@h0, f32>
+  %s = "fsdp.accumulate_grad"(%a, %n) {flat_param = @h0, operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (!fsdp.sharded<@h0, f32>, tensor<f32>) -> !fsdp.sharded<@h0, f32>
   return
 }
 
@@ -219,7 +219,7 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
 // accumulate_grad_c3
 func.func @accumulate_grad_of_another_type(%a: !fsdp.sharded<@h0, f32>, %g: tensor<8xf32>, %n: tensor<f32>) {
   // expected-error @below {{failed to verify that all of {accumulator, result} have same type}}
-  %s = "fsdp.accumulate_grad"(%a, %n, %g) {flat_param = @h0} : (!fsdp.sharded<@h0, f32>, tensor<f32>, tensor<8xf32>) -> !fsdp.unsharded<@h0, f32>
+  %s = "fsdp.accumulate_grad"(%a, %n, %g) {flat_param = @h0, operandSegmentSizes = array<i32: 1, 1, 1, 0>} : (!fsdp.sharded<@h0, f32>, tensor<f32>, tensor<8xf32>) -> !fsdp.unsharded<@h0, f32>
   return
 }
 
@@ -313,6 +313,15 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
 func.func @norm_as_a_list(%g: !fsdp.sharded<@h0, f32>) {
   // expected-error @below {{result #0 must be 0D tensor of floating-point values, but got 'tensor<1xf32>'}}
   %n = fsdp.grad_norm %g : !fsdp.sharded<@h0, f32> -> tensor<1xf32>
+  return
+}
+
+// -----
+
+// count_tensor_c1
+func.func @average_in_f32(%n: tensor<f32>) {
+  // expected-error @below {{operand #0 must be a count of type tensor<f64>, but got 'tensor<f32>'}}
+  %m = "fsdp.average"(%n) : (tensor<f32>) -> tensor<f64>
   return
 }
 

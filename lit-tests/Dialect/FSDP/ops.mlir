@@ -19,7 +19,7 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"]
 
 // CHECK-LABEL: func.func @logical
 func.func @logical(%shard: !fsdp.sharded<@h0, f32>, %gw: tensor<32x32xf32>, %gb: tensor<32xf32>,
-                   %acc: !fsdp.unsharded<@h0, f32>, %lr: tensor<f32>)
+                   %acc: !fsdp.unsharded<@h0, f32>, %lr: tensor<f32>, %count: tensor<f64>)
     -> (!fsdp.sharded<@h0, f32>, tensor<f32>) {
   // CHECK: %[[W:.*]] = fsdp.unshard %{{.*}} for forward : <@h0, f32> -> <@h0, bf16>
   %w = fsdp.unshard %shard for forward : <@h0, f32> -> <@h0, bf16>
@@ -34,6 +34,12 @@ func.func @logical(%shard: !fsdp.sharded<@h0, f32>, %gw: tensor<32x32xf32>, %gb:
   %g = fsdp.reduce_grad @h0(%gw, %gb) : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
   // CHECK: %[[A:.*]] = fsdp.accumulate_grad @h0 %{{.*}} after %{{.*}}(%{{.*}}, %{{.*}}) : !fsdp.unsharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
   %a = fsdp.accumulate_grad @h0 %acc after %lr(%gw, %gb) : !fsdp.unsharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
+  // CHECK: %[[COUNT:.*]] = fsdp.average %{{.*}}
+  %mean = fsdp.average %count
+  // CHECK: fsdp.reduce_grad @h0(%{{.*}}, %{{.*}}) over %[[COUNT]] : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
+  %o = fsdp.reduce_grad @h0(%gw, %gb) over %mean : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
+  // CHECK: fsdp.accumulate_grad @h0 %{{.*}} after %{{.*}}(%{{.*}}, %{{.*}}) of %[[COUNT]] : !fsdp.unsharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
+  %s = fsdp.accumulate_grad @h0 %acc after %lr(%gw, %gb) of %mean : !fsdp.unsharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
   // CHECK: fsdp.reduce_accumulated %[[A]] over %{{.*}} : !fsdp.unsharded<@h0, f32>, tensor<f32> -> <@h0, f32>
   %r = fsdp.reduce_accumulated %a over %lr : !fsdp.unsharded<@h0, f32>, tensor<f32> -> !fsdp.sharded<@h0, f32>
   // CHECK: %[[N:.*]] = fsdp.grad_norm %[[G]] : !fsdp.sharded<@h0, f32> -> tensor<f32>

@@ -17,7 +17,7 @@
 // - input_c6: their elements are of types that the runtime stores.
 // - input_c7: parameters have no placement of their own.
 // - input_c8: bounds are on integer inputs, low < high.
-// - input_c9: there is one loss, a float of rank 0.
+// - input_c9: there is one loss, a float of rank 0, and at most one count.
 // - input_c10: every trained parameter has one gradient, of its type.
 // - input_c11: an update is that of a buffer, of its type, and the only one.
 // - input_c12: fsdp.modules lists names and classes, each module once.
@@ -144,8 +144,11 @@ struct TracedStep {
   SmallVector<ModuleInfo> modules;
   /// The result that is the loss; an evaluation may have none.
   std::optional<unsigned> loss;
+  /// The result that says over how many the loss is a sum; none: it is a mean.
+  std::optional<unsigned> lossCount;
 
-  /// Numbers of the results that forward makes: the loss, new buffers, outputs.
+  /// Numbers of the results that forward makes: the loss and its count, new
+  /// buffers, outputs.
   llvm::BitVector getForwardResults();
   /// Those, as the step returns them now.
   SmallVector<Value> getForwardRoots();

@@ -54,8 +54,8 @@ private:
 
 /// The values of `block` that depend on `sources` and on nothing else but
 /// constants. Ops with side effects are never among their producers, nor are
-/// reduced gradients: those depend on other ranks. Costs time in the number of
-/// their readers, not in the size of the block.
+/// reduced gradients and averaged counts: those depend on other ranks. Costs
+/// time in the number of their readers, not in the size of the block.
 class DerivedValues {
 public:
   DerivedValues(Block *block, ValueRange sources);

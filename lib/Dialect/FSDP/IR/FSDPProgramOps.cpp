@@ -255,10 +255,10 @@ LogicalResult ProgramOp::verify() {
                          "argument", i)))
       return failure();
   for (unsigned i = 0, e = getNumResults(); i != e; ++i)
-    if (failed(expectOne(
-            getResultAttrDict(i),
-            {names::kState, names::kLoss, names::kGradNorm, names::kOutput},
-            "result", i)))
+    if (failed(expectOne(getResultAttrDict(i),
+                         {names::kState, names::kLoss, names::kLossCount,
+                          names::kGradNorm, names::kOutput},
+                         "result", i)))
       return failure();
   return success();
 }

@@ -31,6 +31,13 @@ class FSDP_Op<string mnemonic, list<Trait> traits = []>
 // Result types that a level speaks of.
 // - scalar_tensor_c1: rank 0, a float element.
 def FSDP_ScalarTensor : 0DTensorOf<[AnyFloat]>; // scalar_tensor_c1
+// - count_tensor_c1: how many a loss is a sum over, in f64, which holds whole
+// numbers up to 2^53.
+def FSDP_CountTensor // count_tensor_c1
+    : Type<0DTensorOf<[F64]>.predicate, "a count of type tensor<f64>",
+           "::mlir::RankedTensorType">,
+      BuildableType<
+          "::mlir::RankedTensorType::get({}, $_builder.getF64Type())">;
 // - local_tensor_c1: static shape, float or signless integer elements.
 def FSDP_LocalTensor
     : StaticShapeTensorOf<[AnyFloat, AnySignlessInteger]>; // local_tensor_c1
@@ -255,8 +262,31 @@ def FSDP_ReshardOp : FSDP_Op<"reshard"> {
   let hasVerifier = 1;
 }
 
+def FSDP_AverageOp : FSDP_Op<"average", [NoMemoryEffect]> {
+  let summary = "the mean of a count over all ranks";
+  let description = [{
+    Of what this rank's loss is a sum over. Where the gradients of such losses
+    are averaged over the ranks too, both divided by each other are the gradient
+    of the sum of all losses by the sum of all counts.
+
+    ```
+    before   rank 0 | n0 |              rank 1 | n1 |
+    after    rank 0 | (n0 + n1) / 2 |   rank 1 | (n0 + n1) / 2 |
+    ```
+
+    Example:
+    ```mlir
+    %n = fsdp.average %count
+    ```
+  }];
+  let arguments = (ins FSDP_CountTensor:$count);
+  let results = (outs FSDP_CountTensor:$result);
+  let assemblyFormat = "$count attr-dict";
+}
+
 def FSDP_ReduceGradOp : FSDP_Op<"reduce_grad", [
-    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    AttrSizedOperandSegments]> {
   let summary = "averages a flat parameter's gradient over all ranks";
   let description = [{
     Takes the local gradient of every member, in the members' order, and gives
@@ -267,6 +297,9 @@ def FSDP_ReduceGradOp : FSDP_Op<"reduce_grad", [
     after    rank 0 | (a0 + a1) / 2 |     rank 1 | (b0 + b1) / 2 |
     ```
 
+    Where `over` is given, that is divided by it: the mean over all ranks of what
+    their losses are sums over (fsdp.average).
+
     Constraints:
     - reduce_grad_c1: the flat parameter exists and is trainable.
     - reduce_grad_c2: one gradient per member, of the member's type.
@@ -276,13 +309,16 @@ def FSDP_ReduceGradOp : FSDP_Op<"reduce_grad", [
     Example:
     ```mlir
     %g = fsdp.reduce_grad @h0(%gw, %gb) : (tensor<32x32xf32>, tensor<32xf32>) -> !fsdp.sharded<@h0, f32>
+    %s = fsdp.reduce_grad @h1(%hw) over %n : (tensor<32x32xf32>) -> !fsdp.sharded<@h1, f32>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$flat_param,
-                       Variadic<FSDP_LocalTensor>:$grads);
+                       Variadic<FSDP_LocalTensor>:$grads,
+                       Optional<FSDP_CountTensor>:$over);
   let results = (outs FSDP_ShardedType:$result);
   let assemblyFormat = [{
-    $flat_param `(` $grads `)` attr-dict `:` functional-type($grads, $result)
+    $flat_param `(` $grads `)` (`over` $over^)? attr-dict
+    `:` functional-type($grads, $result)
   }];
 }
 
@@ -291,6 +327,7 @@ class FSDP_AccumulatorType<string summary>
 
 def FSDP_AccumulateGradOp : FSDP_Op<"accumulate_grad", [
     NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    AttrSizedOperandSegments,
     AllTypesMatch<["accumulator", "result"]>]> { // accumulate_grad_c3
   let summary = "adds the gradients of a micro-batch to those of earlier ones";
   let description = [{
@@ -299,7 +336,10 @@ def FSDP_AccumulateGradOp : FSDP_Op<"accumulate_grad", [
     parameter's shard axes; a whole one gets the local gradients themselves, and
     no rank communicates. What reduce_accumulated makes of either is the same.
     `count` micro-batches were accumulated before; where it is 0, the
-    accumulator's elements are not read.
+    accumulator's elements are not read. `of` is the mean over all ranks of what
+    this micro-batch's losses are sums over: gradients that travel in f16, whose
+    range those of a sum leave sooner than those of a mean, are divided by it
+    before and multiplied by it after.
 
     ```
     sharded   rank 0 | A + a0 + a1 |   rank 1 | B + b0 + b1 |
@@ -315,15 +355,17 @@ def FSDP_AccumulateGradOp : FSDP_Op<"accumulate_grad", [
     Example:
     ```mlir
     %g = fsdp.accumulate_grad @h0 %acc after %n(%gw, %gb) : !fsdp.sharded<@h0, f32>, tensor<f32>, tensor<32x32xf32>, tensor<32xf32>
+    %s = fsdp.accumulate_grad @h1 %acc1 after %n(%hw) of %m : !fsdp.sharded<@h1, f32>, tensor<f32>, tensor<32x32xf32>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$flat_param,
                        FSDP_AccumulatorType<"accumulator">:$accumulator,
                        FSDP_ScalarTensor:$count,
-                       Variadic<FSDP_LocalTensor>:$grads);
+                       Variadic<FSDP_LocalTensor>:$grads,
+                       Optional<FSDP_CountTensor>:$of);
   let results = (outs FSDP_AccumulatorType<"accumulator">:$result);
   let assemblyFormat = [{
-    $flat_param $accumulator `after` $count `(` $grads `)` attr-dict
+    $flat_param $accumulator `after` $count `(` $grads `)` (`of` $of^)? attr-dict
     `:` type($accumulator) `,` type($count) `,` type($grads)
   }];
 }
