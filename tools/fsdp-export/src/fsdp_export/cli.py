@@ -76,6 +76,10 @@ def make_parser() -> argparse.ArgumentParser:
         "evaluates: the loss, and what the module returns as outputs")
     add("--eval-batch", type=_positive, metavar="N",
         help="per rank, in an evaluation (needs --eval); default: --batch")
+    add("--loss", choices=["mean", "sum/count"], default="mean",
+        help="sum/count: the loss is a sum over what counts, of all ranks and "
+        "micro-batches, by the number of it; of a step that returns (sum, "
+        "count), or a cross entropy that is a mean; default mean")
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")
@@ -153,7 +157,7 @@ def build_step(args: argparse.Namespace) -> tuple:
     if there is one."""
     import torch
 
-    from . import huggingface, userfunction
+    from . import huggingface, losssums, userfunction
     from .recorder import InitRecorder
     from .shifts import parse_shifts
 
@@ -173,6 +177,8 @@ def build_step(args: argparse.Namespace) -> tuple:
     else:
         step = userfunction.build(target, recorder)
     step.shifts = step.shifts | shifts
+    if args.loss == "sum/count":
+        losssums.make_sum(step)
     evaluation = step.inputs if args.eval else None
     if args.eval_batch:
         settings["batch"] = args.eval_batch

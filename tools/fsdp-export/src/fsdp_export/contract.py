@@ -38,6 +38,7 @@ def annotate_evaluation(module: ir.Module, joint: Joint) -> None:
         results = [{"fsdp.loss": ir.UnitAttr.get()}]
         results += [{"fsdp.output": ir.DictAttr.get({"name": _text(n)})}
                     for n in joint.gradients]
+        results += _count(joint)
         set_attributes(function, arguments, results)
         function.attributes["fsdp.program"] = _text("eval")
 
@@ -66,6 +67,7 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
                     for n in joint.gradients]
         results += [{"fsdp.buffer_update": ir.DictAttr.get({"fqn": _text(n)})}
                     for n in joint.updates]
+        results += _count(joint)
         set_attributes(function, arguments, results)
         of, entries = config or (None, {})
         module.operation.attributes["fsdp.modules"] = ir.ArrayAttr.get([
@@ -126,6 +128,10 @@ def _input(name: str, joint: Joint) -> ir.Attribute:
     elif shift:
         entries["shift"] = _integer(shift)
     return ir.DictAttr.get(entries)
+
+
+def _count(joint: Joint) -> list[dict[str, ir.Attribute]]:
+    return [{"fsdp.loss_count": ir.UnitAttr.get()}] if joint.is_sum else []
 
 
 def _integer(value: int) -> ir.Attribute:

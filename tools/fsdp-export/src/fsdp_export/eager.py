@@ -37,6 +37,8 @@ class Outcome:
     step that evaluates, `gradients` are the outputs by name."""
 
     loss: torch.Tensor
+    # Of a loss that is a sum.
+    count: torch.Tensor | None = None
     gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     buffers: dict[str, torch.Tensor] = field(default_factory=dict)
     # Whether floats narrower than f32 remained where none were wanted.
@@ -94,10 +96,12 @@ def _run_steps(step: Step, batches, dtype, disturb) -> list[Outcome]:
             with (Widened(dtype) if dtype else contextlib.nullcontext() as mode,
                   torch.set_grad_enabled(not step.evaluates)):
                 loss = step.loss(step.module, *inputs)
+                count = step.take_count()
                 if not step.evaluates:
                     step.differentiate(loss)
             outcomes.append(Outcome(
                 loss.detach().clone(),
+                None if count is None else count.detach().clone(),
                 {n: t.detach().clone() for n, t in step.loss.take().items()}
                 if step.evaluates else
                 {h.fqn: h.tensor.grad.detach() for h in parameters

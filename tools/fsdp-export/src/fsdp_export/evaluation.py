@@ -123,7 +123,9 @@ def measure(step: Step, joint: Joint, seed: int) -> dict[str, torch.Tensor]:
             inputs = [b[i // ranks, i % ranks].clone()
                       for b in batches.values()]
             loss = step.loss(step.module, *inputs)
-            for name, value in {"loss": loss, **step.loss.take()}.items():
+            counted = {"loss_count": step.take_count()} if step.counted else {}
+            for name, value in {"loss": loss, **counted,
+                                **step.loss.take()}.items():
                 found.setdefault(name, []).append(value.clone())
     kept |= {f"output.{n}": torch.stack(v).unflatten(0, (BATCHES, ranks))
              for n, v in found.items()}

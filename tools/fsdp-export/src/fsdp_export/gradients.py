@@ -99,16 +99,20 @@ def _gradients(step: Step, batches: dict[str, torch.Tensor],
             if disturb and held.tensor.is_floating_point():
                 held.tensor.data = disturbed(held.tensor.data)
         start = [h.tensor.clone() for h in buffers_of(step.module)]
+        counts = 0
         for rank in range(RANKS):
             with torch.no_grad():
                 for held, value in zip(buffers_of(step.module), start):
                     held.tensor.copy_(value)
             for held in parameters:
                 held.tensor.grad = None
-            step.differentiate(step.loss(step.module, *(
-                b[0, rank].clone() for b in batches.values())))
+            loss = step.loss(step.module, *(
+                b[0, rank].clone() for b in batches.values()))
+            count = step.take_count()
+            counts += 1 if count is None else count.item()
+            step.differentiate(loss)
             for held in parameters:
                 if held.tensor.grad is not None:
-                    part = held.tensor.grad.double() / RANKS
+                    part = held.tensor.grad.double()
                     total[held.fqn] = total.get(held.fqn, 0) + part
-    return total
+    return {name: gradient / counts for name, gradient in total.items()}

@@ -43,7 +43,8 @@ class Joint:
 
     Arguments: `parameters`, `buffers`, `inputs`; results: the loss, the
     gradients of `gradients` (where it `evaluates`: the outputs of these names),
-    the new values of `updates`. `unused` names
+    the new values of `updates`, and over how many a loss that `is_sum` is one.
+    `unused` names
     parameters that the loss does not depend on. `unfolded` is the graph before
     its constants were evaluated, in the types that it computes in. `bounds`
     holds what is known of the values of integer inputs. `shifts` holds, for a
@@ -64,6 +65,7 @@ class Joint:
     bounds: dict[str, Bounds]
     shifts: dict[str, int | None]
     evaluates: bool = False
+    is_sum: bool = False
     left_out: dict[str, str] = field(default_factory=dict)
     checkpointed: list[str] = field(default_factory=list)
     nameless_checkpoints: int = 0
@@ -78,10 +80,11 @@ class Joint:
         """Results with the types that PyTorch gives them."""
         kinds = {h.fqn: h.tensor.dtype for h in self.buffers}
         new = [kinds[n] for n in self.updates]
-        rest = len(results) - len(new)
-        return [*results[:rest], *(
+        first = 1 + len(self.gradients)
+        end = first + len(new)
+        return [*results[:first], *(
             r.view(k) if k == torch.uint8 else r
-            for r, k in zip(results[rest:], new))]
+            for r, k in zip(results[first:end], new)), *results[end:]]
 
 
 def trace(step: Step, compare: bool = True) -> Joint:
@@ -164,7 +167,7 @@ def trace(step: Step, compare: bool = True) -> Joint:
               if h.tensor.requires_grad} - {*gradients}
     return Joint(graph, unfolded, parameters, buffers, step.inputs,
                  first.outputs or gradients, unused, updates, bounds, shifts,
-                 step.evaluates, first.left_out, first.checkpointed,
+                 step.evaluates, first.is_sum, first.left_out, first.checkpointed,
                  first.nameless_checkpoints)
 
 
@@ -198,7 +201,8 @@ def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:
 def _select_results(graph: fx.GraphModule, step: Step,
                     parameters: Sequence[Held], buffers: Sequence[Held],
                     first: Trace) -> list[str]:
-    """Keeps loss, gradients and changed buffers; returns the latter's names.
+    """Keeps loss, gradients, changed buffers and, behind them, the loss's count;
+    returns the buffers' names.
 
     What a parameter, buffer or input holds after the step is its argument
     where the step leaves it alone.
@@ -207,7 +211,8 @@ def _select_results(graph: fx.GraphModule, step: Step,
     output = graph.graph.output_node()
     results = list(output.args[0])
     count = 1 + len(first.gradients) + len(first.outputs)
-    after = results[count:]
+    loss_count = results[count:count + first.is_sum]
+    after = results[count + len(loss_count):]
     names = [h.fqn for h in (*parameters, *buffers)] + list(step.inputs)
     kept, updates = results[:count], []
     for i, (name, argument, value) in enumerate(zip(names, placeholders,
@@ -237,7 +242,7 @@ def _select_results(graph: fx.GraphModule, step: Step,
         if node.target is aten.copy_.default and node.args[0] in placeholders:
             node.replace_all_uses_with(node.args[1])
             graph.graph.erase_node(node)
-    output.args = (kept,)
+    output.args = (kept + loss_count,)
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return updates

@@ -6,7 +6,8 @@
 #===----------------------------------------------------------------------===#
 """Trains the model in PyTorch, so that a compiled step can be compared.
 
-Rank r reads batch [step, r]; gradients and losses are averaged over the ranks;
+Rank r reads batch [step, r]; gradients and losses are averaged over the ranks,
+or, where the loss is a sum, divided by what those of all ranks are sums over;
 each rank keeps its own buffers, as data parallel training without broadcast
 does.
 """
@@ -130,7 +131,7 @@ def _train_here(step: Step, optimizer: Optimizer,
     update = optimizer.make(parameters)
     history = {"loss": [], "grad_norm": []}
     for i in range(len(next(iter(batches.values())))):
-        losses, sums = [], [None] * len(parameters)
+        losses, counts, sums = [], [], [None] * len(parameters)
         for rank, state in enumerate(states):
             # A rank's hooks see its own gradient, not the sum over ranks.
             update.zero_grad(set_to_none=True)
@@ -138,14 +139,16 @@ def _train_here(step: Step, optimizer: Optimizer,
             _copy(state, [h.tensor for h in buffers_of(step.module)])
             loss = step.loss(step.module, *(b[i, rank].clone()
                                             for b in batches.values()))
+            count = step.take_count()
             step.differentiate(loss)
             _copy([h.tensor for h in buffers_of(step.module)], state)
             losses.append(loss.item())
+            counts.append(1 if count is None else count.item())
             sums = [_add(total, p.grad) for total, p in zip(sums, parameters)]
         for parameter, total in zip(parameters, sums):
-            parameter.grad = None if total is None else total.div_(world)
+            parameter.grad = None if total is None else total.div_(sum(counts))
         gradients = [total for total in sums if total is not None]
-        history["loss"].append(sum(losses) / world)
+        history["loss"].append(sum(losses) / sum(counts))
         history["grad_norm"].append(math.sqrt(sum(
             g.double().square().sum().item() for g in gradients)))
         update.step()

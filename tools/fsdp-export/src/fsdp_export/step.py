@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -18,6 +19,9 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from .errors import ExportError
 from .recorder import InitRecorder
+
+if TYPE_CHECKING:
+    from .losssums import SumByCount
 
 # The name under which StepModule holds the user's module.
 PREFIX = "model."
@@ -43,8 +47,9 @@ class Step:
     are its tokens. `shifts` says, for some inputs, how many tokens later they
     start in token data, None where it is not clear. `recorder` watched the
     module being built. `around_backward` is in force wherever the loss is
-    differentiated. A step that `evaluates` has no gradients; its `loss` is one
-    of evaluation.WithOutputs. `notes` are lines to report. `overridden`:
+    differentiated. Where the loss is a sum, `counted` is the losssums.SumByCount
+    that `loss` calls. A step that `evaluates` has no gradients; its `loss` is
+    one of evaluation.WithOutputs. `notes` are lines to report. `overridden`:
     settings of the module's configuration in which it differs from its
     checkpoint's on purpose.
     """
@@ -59,6 +64,7 @@ class Step:
     around_backward: AbstractContextManager = field(
         default_factory=nullcontext)
     evaluates: bool = False
+    counted: "SumByCount | None" = None
     notes: list[str] = field(default_factory=list)
     overridden: set[str] = field(default_factory=set)
 
@@ -66,6 +72,11 @@ class Step:
         """Adds the gradients of `loss` to those of the parameters."""
         with self.around_backward:
             loss.backward()
+
+    def take_count(self) -> torch.Tensor | None:
+        """Over how many the loss that was just computed is a sum; None of a
+        mean."""
+        return self.counted.take_count() if self.counted else None
 
 
 class StepModule(nn.Module):
@@ -79,8 +90,12 @@ class StepModule(nn.Module):
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         loss = self._loss(self.model, *inputs)
         if not isinstance(loss, torch.Tensor):
-            raise ExportError("expected the step to return a scalar loss, got "
-                              f"{type(loss).__name__}")
+            both = isinstance(loss, (tuple, list)) and len(loss) == 2
+            raise ExportError(
+                "expected the step to return a scalar loss, got "
+                f"{type(loss).__name__}"
+                + ("; with --loss sum/count it returns (sum, count)"
+                   if both else ""))
         if loss.ndim or not loss.is_floating_point():
             raise ExportError(
                 "expected the step to return a scalar loss, got a tensor of "

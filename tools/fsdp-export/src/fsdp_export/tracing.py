@@ -54,11 +54,13 @@ class Trace:
     """What one step does, as a graph with operations that write in place.
 
     Arguments: parameters, buffers, inputs, `constants`. Results: the loss,
-    the gradients of the parameters at `gradients` or the `outputs`, then what
-    every parameter, buffer and input holds after the step.
+    the gradients of the parameters at `gradients` or the `outputs`, the count
+    of a loss that `is_sum`, then what every parameter, buffer and input holds
+    after the step.
     """
 
     graph: fx.GraphModule
+    is_sum: bool = False
     # Of a step that evaluates: names of results, which stand in the place of
     # gradients.
     outputs: list[str] = field(default_factory=list)
@@ -149,6 +151,7 @@ class _Run:
               _Substitution(held, leaves, self.paths), UserLines(),
               torch.set_grad_enabled(not self._step.evaluates)):
             loss = StepModule(self._step)(*inputs)
+            loss_count = self._step.take_count()
             outputs = {}
             if self._step.evaluates:
                 outputs = self._step.loss.take()
@@ -181,7 +184,9 @@ class _Run:
         trace.attached = [i for i, t in enumerate(after) if t.requires_grad]
         trace.reached = [i for i, t in sources.items() if t.grad is not None]
         trace.stored = list(stored)
-        return [loss.detach(), *gradients,
+        trace.is_sum = loss_count is not None
+        counts = [loss_count.detach()] if trace.is_sum else []
+        return [loss.detach(), *gradients, *counts,
                 *(t.detach() for t in leaves[:count]),
                 *(t.detach() for t in after), *inputs,
                 *(t.detach() for t in stored.values())]

@@ -221,6 +221,9 @@ class _Judge:
             self._check(what, i, f"{self._word} {name}", g,
                         want.gradients[name], scale,
                         lambda o, n=name: o.gradients.get(n))
+        if joint.is_sum:
+            self._check(what, i, "the loss's count", got[-1], want.count, 0.0,
+                        lambda o: o.count)
         new = dict(zip(joint.updates, got[1 + len(joint.gradients):]))
         old = self.buffers(i)
         for name, value in want.buffers.items():
