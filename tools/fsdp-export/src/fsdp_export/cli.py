@@ -55,11 +55,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="inputs of a language model; default input_ids,labels")
     add("--dtype", choices=["f32", "bf16"],
         help="default: that of hf:DIR's checkpoint, or else f32")
-    add("--optimizer", default="adamw", metavar="SPEC",
+    add("--optimizer", metavar="SPEC",
         help="adamw:lr=1e-3,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0.01 "
         "or sgd:lr=1e-3,momentum=0,weight_decay=0, of which those that are "
         "not given have these values, torch.optim's, or none, for others of "
-        "fsdp-compile; default adamw")
+        "fsdp-compile; default: the optimizer that the function returned, else "
+        "adamw")
     add("--with-params", action="store_true",
         help="also write params.safetensors")
     add("--reference", type=_positive, default=0, metavar="N",
@@ -142,10 +143,18 @@ def _run(args: argparse.Namespace) -> None:
     from . import optimizers
     from .exporter import Options, export
 
-    optimizer = optimizers.parse(args.optimizer)
+    optimizer = optimizers.parse(args.optimizer or "adamw")
     if args.reference and optimizer is None:
         raise ExportError("--reference needs an optimizer, got none")
     step, evaluation = build_step(args)
+    if step.optimizer:
+        for option, given in (("--optimizer", args.optimizer is not None),
+                              ("--reference", args.reference)):
+            if given:
+                raise ExportError(
+                    f"{option}: expected a function that returns no optimizer, "
+                    f"got {step.optimizer.spec}")
+        optimizer = None
     lines = export(step, args.output, Options(
         optimizer, args.locations, args.with_params, args.reference,
         args.skew, args.seed, args.verify, evaluation))

@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from .bounds import Bounds
 from .errors import ExportError
+from .groups import StepOptimizer
 from .joint import Joint
 from .lowering import dense, element_type
 from .recorder import InitRecorder
@@ -45,17 +46,20 @@ def annotate_evaluation(module: ir.Module, joint: Joint) -> None:
 
 def annotate(module: ir.Module, joint: Joint, root: nn.Module,
              recorder: InitRecorder, verified: str | None = None,
-             config: tuple[str, dict] | None = None) -> bool:
+             config: tuple[str, dict] | None = None,
+             optimizer: StepOptimizer | None = None) -> bool:
     """Adds every attribute; True if a value has to be kept in a file.
 
     `verified` says how the module was compared with PyTorch; `config` is a
-    module's name and what a config.json beside its parameters must say.
+    module's name and what a config.json beside its parameters must say;
+    `optimizer` is the one that the step came with.
     """
     with module.context, ir.Location.unknown():
         function = module.body.operations[0]
         inits = {h.fqn: _init(h, recorder)
                  for h in joint.parameters + joint.buffers}
-        arguments = [{"fsdp.param": _parameter(h, joint, inits[h.fqn])}
+        arguments = [{"fsdp.param": _parameter(h, joint, inits[h.fqn],
+                                               optimizer)}
                      for h in joint.parameters]
         arguments += [{"fsdp.buffer": ir.DictAttr.get(
             {"fqn": _text(h.fqn), "tied": _texts(h.tied),
@@ -78,6 +82,8 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
                             | ({"checkpoint": ir.BoolAttr.get(True)}
                                if fqn in joint.checkpointed else {}))
             for fqn, child in root.named_modules()])
+        if optimizer:
+            _set_optimizer(module, optimizer)
         if verified is not None:
             module.operation.attributes["fsdp.verified"] = _text(verified)
         file = ir.DictAttr.get({"kind": _text("file")})
@@ -97,11 +103,25 @@ def set_attributes(function: ir.OpView, arguments: list[dict],
         list(map(ir.DictAttr.get, results)))
 
 
-def _parameter(held: Held, joint: Joint, init: ir.Attribute) -> ir.Attribute:
+def _set_optimizer(module: ir.Module, optimizer: StepOptimizer) -> None:
+    f64 = ir.F64Type.get()
+    attributes = module.operation.attributes
+    attributes["fsdp.optimizer_spec"] = _text(optimizer.spec)
+    if optimizer.numbers:
+        attributes["fsdp.optimizer_groups"] = ir.DictAttr.get(
+            {name: ir.DictAttr.get({key: ir.FloatAttr.get(f64, value)
+                                    for key, value in own.items()})
+             for name, own in optimizer.numbers.items()})
+
+
+def _parameter(held: Held, joint: Joint, init: ir.Attribute,
+               optimizer: StepOptimizer | None) -> ir.Attribute:
     entries = {"fqn": _text(held.fqn), "tied": _texts(held.tied), "init": init,
                "requires_grad": ir.BoolAttr.get(held.tensor.requires_grad)}
     if held.fqn in joint.unused:
         entries["unused"] = ir.BoolAttr.get(True)
+    if optimizer and held.fqn in optimizer.group_of:
+        entries["group"] = _text(optimizer.group_of[held.fqn])
     return ir.DictAttr.get(entries)
 
 

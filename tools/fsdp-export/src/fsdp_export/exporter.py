@@ -57,7 +57,7 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
         verified += report
     needs_file = annotate(
         module, joint, step.module, step.recorder, verified,
-        configuration.decisive(step.module, step.overridden))
+        configuration.decisive(step.module, step.overridden), step.optimizer)
     params = options.params or bool(options.reference) or needs_file
     held = joint.parameters + joint.buffers
     if params:
@@ -95,8 +95,8 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
                 save_file(expected, stage / "evaluation.safetensors")
             _write(stage / "expect.json", json.dumps(expect, indent=1) + "\n")
     lines = _report(joint, dropouts, needs_file)
-    if options.optimizer:
-        lines.append(f"optimizer {options.optimizer}")
+    if options.optimizer or step.optimizer:
+        lines.append(f"optimizer {options.optimizer or step.optimizer}")
     lines += checkpointing.describe(joint.checkpointed,
                                     joint.nameless_checkpoints, step.module)
     return [*lines, *step.notes, verified]

@@ -21,6 +21,7 @@ from .errors import ExportError
 from .recorder import InitRecorder
 
 if TYPE_CHECKING:
+    from .groups import StepOptimizer
     from .losssums import SumByCount
 
 # The name under which StepModule holds the user's module.
@@ -67,6 +68,8 @@ class Step:
     counted: "SumByCount | None" = None
     notes: list[str] = field(default_factory=list)
     overridden: set[str] = field(default_factory=set)
+    # That the step came with; None: the command line's.
+    optimizer: "StepOptimizer | None" = None
 
     def differentiate(self, loss: torch.Tensor) -> None:
         """Adds the gradients of `loss` to those of the parameters."""

@@ -10,9 +10,10 @@ import importlib
 import sys
 import traceback
 
+import torch
 from torch import nn
 
-from . import autocast, ranks
+from . import autocast, groups, ranks
 from .errors import ExportError, nearest
 from .recorder import InitRecorder
 from .step import Step, loss_of, name_inputs
@@ -22,7 +23,8 @@ def build(target: str, recorder: InitRecorder) -> Step:
     """The step of `py:module:function`.
 
     The function takes nothing and returns (module, inputs) or (module,
-    inputs, loss). Inputs are a tuple or a dictionary of tensors. Without a
+    inputs, loss), and behind them, if it likes, the optimizer of the module's
+    parameters. Inputs are a tuple or a dictionary of tensors. Without a
     loss the module itself returns it, or something with a `loss`; with one,
     `loss(module, *inputs)` does.
     """
@@ -46,10 +48,15 @@ def build(target: str, recorder: InitRecorder) -> Step:
 def make_step(built: object, target: str, name: str,
               recorder: InitRecorder) -> Step:
     """The step of what a function returned; `target` is for messages."""
+    if isinstance(built, tuple) and len(built) > 2 and isinstance(
+            built[-1], torch.optim.Optimizer):
+        step = make_step(built[:-1], target, name, recorder)
+        step.optimizer = groups.read(built[-1], step.module)
+        return step
     if not isinstance(built, tuple) or len(built) not in (2, 3):
         raise ExportError(
             f"py:{target}: expected (module, inputs) or (module, inputs, "
-            f"loss), got {_describe(built)}")
+            f"loss), and maybe an optimizer, got {_describe(built)}")
     module, inputs, *rest = built
     if not isinstance(module, nn.Module):
         raise ExportError(f"py:{target}: expected a torch.nn.Module first, got "
