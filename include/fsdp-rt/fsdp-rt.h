@@ -109,7 +109,10 @@ FSDP_RT_EXPORT fsdp_code fsdp_ranks(fsdp_session *session, int32_t *world,
  * `cast` lets float types differ; or from a directory that fsdp_save or a
  * program's --save wrote, with the number of its step in *step (may be null).
  * What differs between ranks, such as a BatchNorm's buffers, each rank finds
- * again where as many ranks wrote it; else all start from rank 0's. */
+ * again where as many ranks wrote it; else all start from rank 0's. A
+ * checkpoint of --save-trained is read over the state that the session has from
+ * one of the first two, whose frozen parameters must be those of the run that
+ * saved it. */
 FSDP_RT_EXPORT fsdp_code fsdp_init_from_seed(fsdp_session *session,
                                              uint64_t seed);
 FSDP_RT_EXPORT fsdp_code fsdp_init_from_file(fsdp_session *session,
@@ -187,10 +190,10 @@ FSDP_RT_EXPORT fsdp_code fsdp_write_parameter(fsdp_session *session,
                                               const char *name,
                                               const void *data, size_t bytes);
 
-/* Saves the state as a checkpoint in `directory`, under the number of steps
- * since the very first one; collective. Refuses a directory that another run or
- * session saves to, which from the first save on is this one's until its end;
- * one that holds checkpoints which this session neither wrote nor resumed;
+/* Saves the whole state as a checkpoint in `directory`, under the number of
+ * steps since the very first one; collective. Refuses a directory that another
+ * run or session saves to, which from the first save on is this one's until its
+ * end; one that holds checkpoints which this session neither wrote nor resumed;
  * parameters or optimizer states that are not finite; and a step of which only
  * some micro-batches have run. */
 FSDP_RT_EXPORT fsdp_code fsdp_save(fsdp_session *session,

@@ -23,6 +23,9 @@
 // tensors and several ranks. As many ranks go on from it, exactly; another
 // number goes on from rank 0's.
 //
+// One of --save-trained holds what steps change alone, and a digest of the
+// rest: CheckpointBase.h.
+//
 // A checkpoint is written as step-00000050.<random>.tmp, put on the disk,
 // renamed, and then named in `latest`: at every moment `latest` names a
 // complete one. State that is not finite is not saved.
@@ -39,6 +42,7 @@
 #include "data/Directory.h"
 #include "data/DirectoryClaim.h"
 #include "data/Manifest.h"
+#include "data/Parameters.h"
 #include "data/RunLock.h"
 #include "data/Safetensors.h"
 #include "data/StateMemory.h"
@@ -46,6 +50,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +81,8 @@ public:
     std::string rateSchedule;
     /// What computes the state.
     std::optional<DeviceIdentity> device;
+    /// Leaves the base out (CheckpointBase.h).
+    bool trainedOnly = false;
   };
 
   /// Creates the directory, keeps other runs out of it until the writer's end,
@@ -131,6 +138,9 @@ private:
   std::vector<std::pair<const char *, const SafetensorsLayout *>> files() const;
   Result<std::vector<SavedRange>>
   gatherRanges(const std::vector<SavedRange> &mine) const;
+  bool isSaved(bool isChanged) const {
+    return isChanged || !options_.trainedOnly;
+  }
   std::string metaText(int64_t step, const std::string &digests) const;
   Status commit(const std::string &name, const std::string &temporary,
                 int64_t step, std::vector<SavedRange> ranges) const;
@@ -145,6 +155,7 @@ private:
   std::string token_; // its token, on all ranks
   SafetensorsLayout params_, optimizer_, own_;
   int64_t savedStep_ = -1; // the newest, -1: none
+  std::string base_;       // its digest, once a checkpoint has left it out
 };
 
 /// A complete checkpoint, by its meta.json.
@@ -157,6 +168,8 @@ struct CheckpointInfo {
   std::optional<int64_t> ranksBytes; // none: no such file
   /// The digest of digests.json; empty where the checkpoint has none.
   std::string digests;
+  /// The digest of the base, where the checkpoint leaves it out.
+  std::optional<std::string> base;
   CheckpointOrigin origin;
 };
 
@@ -167,16 +180,30 @@ bool hasCheckpoints(const std::string &directory);
 /// names is taken, or a checkpoint itself. Refuses one that is not complete.
 Result<CheckpointInfo> findCheckpoint(const std::string &directory);
 
+/// Names of the parameters and buffers that a checkpoint holds.
+Result<std::set<std::string>> parametersIn(const CheckpointInfo &checkpoint);
+
+/// Of what a checkpoint leaves out.
+struct LeftOut {
+  /// Where it comes from; null: the memory has it already.
+  const ParameterSource *source = nullptr;
+  /// Set by loadCheckpoint: this rank's part of its digest, sumOfBase.
+  uint64_t sum = 0;
+};
+
 /// Reads what `rank` holds of the state, after this rank's share of all bytes
 /// was found to be as they were saved. Refuses a checkpoint of a program with
 /// other parameters or another optimizer, with their names. Where tensors that
 /// differ between ranks are there for rank 0 alone, because the number of ranks
 /// or what they have for themselves is another one, all ranks take rank 0's and
-/// a line in `notes` says so.
+/// a warning in `notes` says so. Parameters and buffers that a checkpoint of
+/// --save-trained leaves out come from `leftOut`, where the checkpoint's win
+/// over those of the same name; that their digest is the checkpoint's is the
+/// caller's to compare.
 Status loadCheckpoint(const CheckpointInfo &checkpoint,
                       const Manifest &manifest, int rank,
-                      const StateMemory &memory,
-                      std::vector<std::string> &notes);
+                      const StateMemory &memory, LeftOut &leftOut,
+                      LoadNotes &notes);
 
 } // namespace fsdp::rt::data
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/Checkpoint.h"
+#include "data/CheckpointBase.h"
 #include "data/CheckpointFiles.h"
 #include "data/CheckpointStates.h"
 #include "data/Digest.h"
@@ -61,6 +62,8 @@ Result<CheckpointInfo> readMeta(const Directory &directory) {
       status = checkOwnDigest(*json, digest);
     info.digests = meta["digests"].nonEmptyString();
     info.origin = readOrigin(meta);
+    if (meta.has("base"))
+      info.base = meta["base"]["digest"].nonEmptyString();
   }
   info.step = meta["step"].integer(0, maxStep);
   info.shapes = meta["shapes"].string();
@@ -298,9 +301,21 @@ static Status checkShare(const Directory &directory,
   return status;
 }
 
+/// Writes what is there before a checkpoint is read: with a source all but
+/// `saved`, and states at their initial values.
+static Status loadLeftOut(const Manifest &manifest, int rank,
+                          const StateMemory &memory,
+                          const ParameterSource *source,
+                          const std::set<std::string> &saved,
+                          LoadNotes &notes) {
+  return source ? loadParameters(manifest, rank, *source, memory, notes, saved)
+                : initializeStates(manifest, memory);
+}
+
 static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
                    const Manifest &manifest, int rank,
-                   const StateMemory &memory, std::vector<std::string> &notes) {
+                   const StateMemory &memory, LeftOut &leftOut,
+                   LoadNotes &notes) {
   // All files are opened first: what another run's --keep removes meanwhile is
   // there until they are closed.
   Result<SafetensorsReader> params =
@@ -322,8 +337,10 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
 
   std::vector<WantedTensor> wanted = wantedParameters(manifest);
   // A checkpoint was written under the first names alone.
-  for (WantedTensor &want : wanted)
+  for (WantedTensor &want : wanted) {
     want.aliases.clear();
+    want.isOptional = checkpoint.base.has_value();
+  }
   Result<std::vector<MatchedTensor>> parameters =
       matchTensors(TensorFiles::of(*params), wanted, /*cast=*/false);
   if (!parameters.isOk())
@@ -339,18 +356,18 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
                           ": expected shapes " + shapes + ", got " +
                           checkpoint.shapes);
   for (std::string &line : states->notes(checkpoint.path))
-    notes.push_back(std::move(line));
+    notes.warnings.push_back(std::move(line));
 
   Result<OwnState> own =
       OwnState::open(checkpoint, std::move(ranksOwn), manifest, rank,
-                     states->droppedStates(), notes);
+                     states->droppedStates(), notes.warnings);
   if (!own.isOk())
     return own.status();
 
   if (checkpoint.digests.empty()) {
-    notes.push_back(checkpoint.path +
-                    ": it has no digests, as an older "
-                    "version saved it: its bytes are not checked");
+    notes.warnings.push_back(checkpoint.path +
+                             ": it has no digests, as an older "
+                             "version saved it: its bytes are not checked");
   } else {
     std::vector<DigestedFile> files = {{paramsFile, &*params},
                                        {optimizerFile, &*optimizer}};
@@ -361,22 +378,47 @@ static Status load(const CheckpointInfo &checkpoint, const Directory &directory,
       return s;
   }
 
-  if (Status s = initializeStates(manifest, memory))
+  std::set<std::string> saved, rest;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    ((*parameters)[i].stored ? saved : rest).insert(wanted[i].name);
+  if (Status s =
+          loadLeftOut(manifest, rank, memory,
+                      checkpoint.base ? leftOut.source : nullptr, saved, notes))
     return s;
   if (Status s = readParameters(manifest, rank, *parameters, memory))
     return s;
   if (Status s = states->read(rank, memory))
     return s;
-  return own->read(rank, memory);
+  if (Status s = own->read(rank, memory))
+    return s;
+  Result<uint64_t> sum = sumOfBase(manifest, rank, memory, rest);
+  if (!sum.isOk())
+    return sum.status();
+  leftOut.sum = *sum;
+  return Status::ok();
+}
+
+Result<std::set<std::string>> parametersIn(const CheckpointInfo &checkpoint) {
+  Result<Directory> directory = Directory::open(checkpoint.path);
+  if (!directory.isOk())
+    return directory.status();
+  Result<SafetensorsReader> file =
+      openComplete(*directory, paramsFile, checkpoint.paramsBytes);
+  if (!file.isOk())
+    return file.status();
+  std::set<std::string> names;
+  for (const TensorInfo &tensor : file->tensors())
+    names.insert(tensor.name);
+  return names;
 }
 
 Status loadCheckpoint(const CheckpointInfo &checkpoint,
                       const Manifest &manifest, int rank,
-                      const StateMemory &memory,
-                      std::vector<std::string> &notes) {
+                      const StateMemory &memory, LeftOut &leftOut,
+                      LoadNotes &notes) {
   Result<Directory> directory = Directory::open(checkpoint.path);
   Status status = directory.isOk() ? load(checkpoint, *directory, manifest,
-                                          rank, memory, notes)
+                                          rank, memory, leftOut, notes)
                                    : directory.status();
   if (status && !pathExists(checkpoint.path))
     return Status::failed(status.message() +

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "data/Checkpoint.h"
+#include "data/CheckpointBase.h"
 #include "data/CheckpointFiles.h"
 #include "data/Digest.h"
 #include "data/FiniteState.h"
@@ -23,10 +24,15 @@ namespace fsdp::rt::data {
 
 namespace {
 
-std::vector<TensorSpec> parameterTensors(const Manifest &manifest) {
+/// All but those of `leftOut`.
+std::vector<TensorSpec>
+parameterTensors(const Manifest &manifest,
+                 const std::set<std::string> &leftOut = {}) {
   std::vector<TensorSpec> specs;
   for (WantedTensor &want : wantedParameters(manifest))
-    specs.push_back({std::move(want.name), want.dtype, std::move(want.shape)});
+    if (!leftOut.count(want.name))
+      specs.push_back(
+          {std::move(want.name), want.dtype, std::move(want.shape)});
   return specs;
 }
 
@@ -103,8 +109,9 @@ Result<CheckpointWriter>
 CheckpointWriter::create(const Manifest &manifest, int rank, Consensus &ranks,
                          const Options &options,
                          std::vector<std::string> &notes) {
-  Result<SafetensorsLayout> params =
-      SafetensorsLayout::create(parameterTensors(manifest));
+  Result<SafetensorsLayout> params = SafetensorsLayout::create(parameterTensors(
+      manifest,
+      options.trainedOnly ? namesOfBase(manifest) : std::set<std::string>()));
   if (!params.isOk())
     return params.status().withContext(paramsFile);
   Result<SafetensorsLayout> optimizer =
@@ -203,6 +210,14 @@ Status CheckpointWriter::save(int64_t step, const StateMemory &memory) {
   if (Status s = ranks_->agree(
           checkFinite(*manifest_, rank_, memory).withContext(context)))
     return s;
+  // Steps leave it as it is: once is enough.
+  if (options_.trainedOnly && base_.empty()) {
+    Result<std::string> digest = digestOfBase(
+        *ranks_, sumOfBase(*manifest_, rank_, memory, namesOfBase(*manifest_)));
+    if (!digest.isOk())
+      return digest.status().withContext(context);
+    base_ = *digest;
+  }
   Status status = ranks_->announce(
       (rank_ == 0 ? prepare(temporary) : Status::ok()).withContext(context));
   if (!status)
@@ -280,6 +295,8 @@ Status CheckpointWriter::writeParameters(RangeWriter &file,
                                          const StateMemory &memory) const {
   size_t first = 0;
   for (const FlatParam &flat : manifest_->flatParams) {
+    if (!isSaved(isChanged(flat)))
+      continue;
     int64_t size = dtypeSize(flat.dtype);
     if (isFirstReplica(*manifest_, rank_, flat.shardAxes))
       for (const Piece &piece :
@@ -292,6 +309,8 @@ Status CheckpointWriter::writeParameters(RangeWriter &file,
     first += flat.members.size();
   }
   for (const Buffer &buffer : manifest_->buffers) {
+    if (!isSaved(isChanged(buffer)))
+      continue;
     int64_t offset = params_.offsetOf(first++);
     if (rank_ == 0)
       if (Status s = file.writeAt(offset, memory.at(buffer),
@@ -376,6 +395,9 @@ std::string CheckpointWriter::metaText(int64_t step,
   writeOrigin({options_.scalars, manifest_->traced, options_.data,
                options_.device, options_.rateSchedule},
               meta);
+  if (options_.trainedOnly)
+    meta["base"] = {{"tensors", namesOfBase(*manifest_).size()},
+                    {"digest", base_}};
   meta["digest"] = toHex(digestOf(dumpJson(meta)));
   return dumpJson(meta, 2) + "\n";
 }

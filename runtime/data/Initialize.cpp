@@ -115,40 +115,52 @@ void fillInitial(const Initializer &init, const std::string &fqn, uint64_t seed,
   }
 }
 
-Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
-                          int threads, const StateMemory &memory) {
+Status drawTensors(const Manifest &manifest, int rank, uint64_t seed,
+                   int threads, const StateMemory &memory,
+                   const std::function<bool(const std::string &)> &isWanted) {
   std::vector<std::string> missing;
+  auto require = [&](const Initializer &init, const std::string &fqn) {
+    if (init.kind == Initializer::Kind::None && isWanted(fqn))
+      missing.push_back(fqn);
+  };
   for (const FlatParam &flat : manifest.flatParams)
     for (const Member &member : flat.members)
-      if (member.init.kind == Initializer::Kind::None)
-        missing.push_back(member.fqn);
+      require(member.init, member.fqn);
   for (const Buffer &buffer : manifest.buffers)
-    if (buffer.init.kind == Initializer::Kind::None)
-      missing.push_back(buffer.fqn);
+    require(buffer.init, buffer.fqn);
   if (!missing.empty())
     return Status::failed("expected an initialiser for every tensor, got none "
                           "for " +
                           listNames(missing) + ": --params gives them");
 
   std::vector<Task> tasks;
-  for (const FlatParam &flat : manifest.flatParams) {
-    int64_t size = dtypeSize(flat.dtype);
-    hal::Location shard = memory.at(flat);
-    std::vector<Piece> pieces =
-        piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes));
-    if (Status s = clearPadding(flat, pieces, shard))
-      return s;
-    for (const Piece &piece : pieces) {
+  for (const FlatParam &flat : manifest.flatParams)
+    for (const Piece &piece :
+         piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes))) {
       const Member &member = flat.members[piece.member];
-      addTasks(tasks, {&member.init, &member.fqn, flat.dtype, piece.memberBegin,
-                       piece.count, shard + piece.shardBegin * size});
+      if (isWanted(member.fqn))
+        addTasks(tasks,
+                 {&member.init, &member.fqn, flat.dtype, piece.memberBegin,
+                  piece.count,
+                  memory.at(flat) + piece.shardBegin * dtypeSize(flat.dtype)});
     }
-  }
   for (const Buffer &buffer : manifest.buffers)
-    addTasks(tasks, {&buffer.init, &buffer.fqn, buffer.dtype, 0, buffer.numel,
-                     memory.at(buffer)});
-  if (Status s = runTasks(tasks, seed, threads))
+    if (isWanted(buffer.fqn))
+      addTasks(tasks, {&buffer.init, &buffer.fqn, buffer.dtype, 0, buffer.numel,
+                       memory.at(buffer)});
+  return runTasks(tasks, seed, threads);
+}
+
+Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
+                          int threads, const StateMemory &memory) {
+  if (Status s = drawTensors(manifest, rank, seed, threads, memory,
+                             [](const std::string &) { return true; }))
     return s;
+  for (const FlatParam &flat : manifest.flatParams)
+    if (Status s = clearPadding(
+            flat, piecesOf(flat, placeAlong(manifest, rank, flat.shardAxes)),
+            memory.at(flat)))
+      return s;
   return initializeStates(manifest, memory);
 }
 

@@ -14,6 +14,8 @@
 #include "data/StateMemory.h"
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace fsdp::rt::data {
 
@@ -28,6 +30,12 @@ void fillInitial(const Initializer &init, const std::string &fqn, uint64_t seed,
 /// then nothing was written.
 Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
                           int threads, const StateMemory &memory);
+
+/// The same of the parameters and buffers alone for whose names `isWanted`; the
+/// others, padding and states are left as they are.
+Status drawTensors(const Manifest &manifest, int rank, uint64_t seed,
+                   int threads, const StateMemory &memory,
+                   const std::function<bool(const std::string &)> &isWanted);
 
 /// Sets the optimizer's states alone to their initial values.
 Status initializeStates(const Manifest &manifest, const StateMemory &memory);

@@ -44,8 +44,8 @@ std::string convertCommand(const std::string &path) {
 /// Models come as folders: the file of one to open; other paths are returned.
 std::string fileOf(const std::string &path) {
   if (listDirectory(path).isOk())
-    for (const char *name :
-         {"model.safetensors.index.json", "model.safetensors"})
+    for (const char *name : {"model.safetensors.index.json",
+                             "model.safetensors", "adapter_model.safetensors"})
       if (std::string file = path + "/" + name; pathExists(file))
         return file;
   return path;
@@ -79,17 +79,29 @@ Status recognise(const std::string &path) {
 
 } // namespace
 
-Result<TensorFiles> TensorFiles::open(const std::string &path,
+std::string omitTexts(std::string name, const std::vector<std::string> &omit) {
+  for (const std::string &text : omit)
+    for (size_t at = 0; (at = name.find(text, at)) != std::string::npos;)
+      name.erase(at, text.size());
+  return name;
+}
+
+Result<TensorFiles> TensorFiles::open(const std::vector<std::string> &paths,
                                       const Renaming &renaming) {
   TensorFiles files;
-  files.path_ = fileOf(path);
   files.renaming_ = renaming;
-  Status status = endsWith(files.path_, ".json") ? files.openIndex(files.path_)
-                                                 : files.addFile(files.path_);
-  if (!status)
-    status = files.checkStripped();
-  if (status)
-    return status;
+  std::vector<std::string> opened;
+  for (const std::string &path : paths) {
+    opened.push_back(fileOf(path));
+    files.path_ += (files.path_.empty() ? "" : ", ") + opened.back();
+    files.folders_.push_back(folderOf(opened.back()));
+  }
+  for (const std::string &path : opened)
+    if (Status s = endsWith(path, ".json") ? files.openIndex(path)
+                                           : files.addFile(path))
+      return s;
+  if (Status s = files.checkStripped())
+    return s;
   return files;
 }
 
@@ -178,14 +190,20 @@ Status TensorFiles::openIndex(const std::string &path) {
   return Status::ok();
 }
 
-std::string TensorFiles::folder() const { return folderOf(path_); }
-
-StoredTensor TensorFiles::find(const std::string &name) const {
+/// Under `name`, or under what it is without Renaming::add.
+StoredTensor TensorFiles::findAdded(const std::string &name) const {
   auto at = names_.find(name);
   if (at == names_.end() && !renaming_.add.empty() &&
       startsWith(name, renaming_.add))
     at = names_.find(name.substr(renaming_.add.size()));
   return at == names_.end() ? StoredTensor() : at->second;
+}
+
+StoredTensor TensorFiles::find(const std::string &name) const {
+  StoredTensor found = findAdded(name);
+  return found || renaming_.omit.empty()
+             ? found
+             : findAdded(omitTexts(name, renaming_.omit));
 }
 
 } // namespace fsdp::rt::data

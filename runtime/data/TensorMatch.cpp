@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace fsdp::rt::data {
@@ -88,9 +90,57 @@ std::string findPrefix(const std::vector<std::string> &bare,
   return "";
 }
 
+/// What a component that the files lack would be as a text of Renaming::omit:
+/// ".base_layer" of "q_proj.base_layer.weight". First components are a matter
+/// of prefixes, last ones name the parameter, and numbers those of a list.
+std::set<std::string> innerComponents(const std::vector<std::string> &names) {
+  std::set<std::string> texts;
+  for (const std::string &name : names)
+    for (size_t dot = name.find('.'), next; dot != std::string::npos;
+         dot = next) {
+      next = name.find('.', dot + 1);
+      if (next == std::string::npos)
+        break;
+      std::string text = name.substr(dot, next - dot);
+      if (text.find_first_not_of(".0123456789") != std::string::npos)
+        texts.insert(std::move(text));
+    }
+  return texts;
+}
+
+/// For names that have components which the files' lack, as wrappers within a
+/// model leave them; what is to be done about the names' beginnings, too, where
+/// only both together find one.
+std::string suggestOmission(const TensorFiles &files,
+                            const std::vector<std::string> &missing,
+                            const std::vector<std::string> &unexpected) {
+  std::unordered_set<const TensorInfo *> unused;
+  for (const std::string &name : unexpected)
+    unused.insert(files.tensors().at(name).info);
+  for (const std::string &text : innerComponents(missing)) {
+    std::vector<std::string> shortened;
+    bool isFound = false;
+    for (const std::string &name : missing) {
+      shortened.push_back(omitTexts(name, {text}));
+      isFound |= shortened.back() != name &&
+                 unused.count(files.find(shortened.back()).info) != 0;
+    }
+    std::string prefix = isFound ? "" : findPrefix(unexpected, shortened);
+    if (isFound || !prefix.empty())
+      return " (names of the program without '" + text + "' are the file's" +
+             (isFound ? ": --omit-text " + text
+                      : " after '" + prefix + "': --add-prefix " + prefix +
+                            " --omit-text " + text) +
+             ")";
+  }
+  return "";
+}
+
 /// For names that are those of the program but for what stands before them, as
-/// wrappers such as DistributedDataParallel and torch.compile leave it.
-std::string suggestRenaming(const std::vector<std::string> &missing,
+/// wrappers such as DistributedDataParallel and torch.compile leave it, or
+/// within them.
+std::string suggestRenaming(const TensorFiles &files,
+                            const std::vector<std::string> &missing,
                             const std::vector<std::string> &unexpected) {
   if (std::string prefix = findPrefix(missing, unexpected); !prefix.empty())
     return " (the file's names begin with '" + prefix + "': --strip-prefix " +
@@ -99,7 +149,7 @@ std::string suggestRenaming(const std::vector<std::string> &missing,
   if (std::string prefix = findPrefix(unexpected, missing); !prefix.empty())
     return " (the program's names begin with '" + prefix + "': --add-prefix " +
            prefix + " puts that before the file's)";
-  return "";
+  return suggestOmission(files, missing, unexpected);
 }
 
 } // namespace
@@ -110,14 +160,21 @@ matchTensors(const TensorFiles &files, const std::vector<WantedTensor> &wanted,
   Problems problems;
   std::vector<MatchedTensor> matched;
   std::vector<std::string> missing, unexpected;
-  std::unordered_set<const TensorInfo *> used;
+  bool canBeDrawn = true; // all that is missing
+  std::unordered_map<const TensorInfo *, const WantedTensor *> used;
   for (const WantedTensor &want : wanted) {
     MatchedTensor match;
     auto consider = [&](const std::string &name) {
       StoredTensor found = files.find(name);
       if (!found)
         return;
-      used.insert(found.info);
+      auto [user, isFirst] = used.try_emplace(found.info, &want);
+      if (user->second != &want)
+        problems.add("'" + found.info->name +
+                     "': expected one parameter of the program, got '" +
+                     user->second->name + "' and '" + want.name + "'");
+      if (!isFirst)
+        return;
       checkTensor(want, *found.info, cast, problems);
       if (!match.stored)
         match.stored = found;
@@ -127,8 +184,10 @@ matchTensors(const TensorFiles &files, const std::vector<WantedTensor> &wanted,
     consider(want.name);
     for (const std::string &alias : want.aliases)
       consider(alias);
-    if (!match.stored && !want.isOptional)
+    if (!match.stored && !want.isOptional) {
       missing.push_back(want.name);
+      canBeDrawn &= want.canBeDrawn;
+    }
     matched.push_back(std::move(match));
   }
   for (const auto &[name, stored] : files.tensors())
@@ -136,8 +195,13 @@ matchTensors(const TensorFiles &files, const std::vector<WantedTensor> &wanted,
       unexpected.push_back(name);
   problems.addNames("missing", missing);
   problems.addNames("unexpected", unexpected);
-  if (Status s = problems.status(files.path()))
-    return Status::failed(s.message() + suggestRenaming(missing, unexpected));
+  if (Status s = problems.status(files.path())) {
+    bool isRestDrawn = !missing.empty() && unexpected.empty() && canBeDrawn;
+    return Status::failed(
+        s.message() +
+        (isRestDrawn ? " (--init seed=K beside --params draws what is missing)"
+                     : suggestRenaming(files, missing, unexpected)));
+  }
   return matched;
 }
 

@@ -25,6 +25,8 @@ struct WantedTensor {
   Dtype dtype = FSDP_RT_F32;
   Shape shape;
   bool isOptional = false;
+  /// It has an initialiser: a message about missing ones names --init.
+  bool canBeDrawn = false;
 };
 
 /// What holds a wanted tensor; nothing for an absent optional one.
@@ -35,9 +37,9 @@ struct MatchedTensor {
 };
 
 /// For every wanted tensor the files'. They may hold nothing else. Refuses all
-/// that is missing, unexpected or of another shape or dtype in one message with
-/// the names, and with the option that renames them where one would do; with
-/// `cast`, any float dtype may stand for another.
+/// that is missing, unexpected, wanted under two names or of another shape or
+/// dtype in one message with the names, and with the options that rename them
+/// where they would do; with `cast`, any float dtype may stand for another.
 Result<std::vector<MatchedTensor>>
 matchTensors(const TensorFiles &files, const std::vector<WantedTensor> &wanted,
              bool cast);

@@ -55,6 +55,20 @@ auto setRenaming(std::string Renaming::*member) {
   };
 }
 
+Status addParams(Options &options, const std::string &value) {
+  if (value.empty())
+    return Status::failed("expected a value, got none");
+  options.params.push_back(value);
+  return Status::ok();
+}
+
+Status addOmitted(Options &options, const std::string &value) {
+  if (value.empty())
+    return Status::failed("expected a value, got none");
+  options.renaming.omit.push_back(value);
+  return Status::ok();
+}
+
 auto setFlag(bool Options::*member) {
   return [member](Options &options, const std::string &) -> Status {
     options.*member = true;
@@ -205,25 +219,35 @@ std::vector<OptionSpec> makeTable() {
        "what runs the program; default: the first that can", setDevice},
       {"--params", "FILE",
        "start from the parameters in a safetensors file, or in those of a "
-       "model.safetensors.index.json",
-       setText(&O::params)},
+       "model.safetensors.index.json; several times: from those in all of them",
+       addParams,
+       /*mayRepeat=*/true},
       {"--strip-prefix", "TEXT",
        "take TEXT away where a name in --params begins with it: module.",
        setRenaming(&Renaming::strip)},
       {"--add-prefix", "TEXT",
        "put TEXT before names in --params that have it in the program alone",
        setRenaming(&Renaming::add)},
+      {"--omit-text", "TEXT",
+       "leave TEXT out of the program's names where they are looked up in "
+       "--params without it: .base_layer; may be repeated",
+       addOmitted,
+       /*mayRepeat=*/true},
       {"--cast-params", "",
        "let --params convert between float types where they differ",
        setFlag(&O::castParams)},
-      {"--init", "seed=K", "start from freshly drawn parameters",
+      {"--init", "seed=K",
+       "start from freshly drawn parameters; beside --params, draw those that "
+       "its files lack",
        [](O &options, const std::string &value) {
          return assign(options.seed, parseSeed(value));
        }},
       {"--resume", "DIR|auto",
        "go on from the newest checkpoint in DIR, or from the checkpoint DIR; "
        "auto: from the newest in --save's directory, or where it has none from "
-       "--params or --init. Of --data, --accumulate, --lr, --lr-schedule, "
+       "--params or --init, which also give what a checkpoint of "
+       "--save-trained "
+       "leaves out. Of --data, --accumulate, --lr, --lr-schedule, "
        "--clip-norm and --scalar, those that are not given are as when it was "
        "saved",
        setText(&O::resume)},
@@ -303,6 +327,11 @@ std::vector<OptionSpec> makeTable() {
       ofTraining({"--save-every", "K",
                   "save every K steps as well (needs --save)",
                   setInteger(&O::saveEvery, 1, maxSteps)}),
+      ofTraining({"--save-trained", "",
+                  "save trained parameters, their states and buffers that "
+                  "steps change alone; --resume of that takes the others from "
+                  "--params or --init (needs --save)",
+                  setFlag(&O::saveTrained)}),
       ofTraining({"--keep", "N",
                   "keep the newest N checkpoints alone, once a step after the "
                   "newest was finite (needs --save)",

@@ -107,28 +107,17 @@ Status needsData() {
 
 Status checkTogether(const Options &options,
                      const std::set<std::string> &given) {
-  std::vector<std::string> starts;
-  if (!options.params.empty())
-    starts.push_back("--params");
-  if (options.seed)
-    starts.push_back("--init");
+  const std::string starts = options.startsFrom();
   if (options.resumesIfAny()) {
-    if (starts.size() != 1 || options.save.empty())
+    if (starts.empty() || options.save.empty())
       return Status::failed(
           "--resume auto: expected --save DIR, to go on from its newest "
           "checkpoint, and --params FILE or --init seed=K, to begin with where "
           "it has none, got " +
-          std::string(options.save.empty() ? "no --save"
-                      : starts.size() == 0 ? "none of the two"
-                                           : "both"));
-  } else {
-    if (!options.resume.empty())
-      starts.push_back("--resume");
-    if (starts.size() != 1)
-      return Status::failed(
-          "expected one of --params FILE, --init seed=K and "
-          "--resume DIR, got " +
-          (starts.empty() ? "none" : data::listNames(starts)));
+          std::string(options.save.empty() ? "no --save" : "none of the two"));
+  } else if (starts.empty() && options.resume.empty()) {
+    return Status::failed("expected --params FILE, --init seed=K or both, or "
+                          "--resume DIR, got none");
   }
   if (options.evaluatesOnly()) {
     if (Status s = checkEvaluatesOnly(given))
@@ -148,10 +137,16 @@ Status checkTogether(const Options &options,
   if (Status s = needs(!options.renaming.add.empty(), "--add-prefix",
                        !options.params.empty(), "--params FILE"))
     return s;
+  if (Status s = needs(!options.renaming.omit.empty(), "--omit-text",
+                       !options.params.empty(), "--params FILE"))
+    return s;
   if (Status s =
           needs(bool(options.saveEvery), "--save-every", saves, "--save DIR"))
     return s;
   if (Status s = needs(bool(options.keep), "--keep", saves, "--save DIR"))
+    return s;
+  if (Status s =
+          needs(options.saveTrained, "--save-trained", saves, "--save DIR"))
     return s;
   bool evaluates = !options.evalData.empty();
   if (Status s = needs(bool(options.evalEvery), "--eval-every", evaluates,
@@ -178,6 +173,13 @@ Status checkTogether(const Options &options,
 bool Options::hasScalar(const std::string &name) const {
   return std::any_of(scalars.begin(), scalars.end(),
                      [&](const auto &given) { return given.first == name; });
+}
+
+std::string Options::startsFrom() const {
+  std::string text = params.empty() ? "" : "--params";
+  if (seed)
+    text += text.empty() ? "--init" : " and --init";
+  return text;
 }
 
 bool isSetByRuntime(const data::Manifest &manifest, const std::string &name) {
@@ -243,6 +245,11 @@ Status checkOptions(const Options &options, const data::Manifest &manifest,
     return Status::failed("--eval-data: expected a program that evaluates, got "
                           "one that only trains: export the model with "
                           "fsdp-export --eval and compile it again");
+  if (options.saveTrained &&
+      std::all_of(manifest.flatParams.begin(), manifest.flatParams.end(),
+                  [](const data::FlatParam &flat) { return flat.trainable; }))
+    return Status::failed("--save-trained: expected a program with frozen "
+                          "parameters, got one that trains all");
   for (const auto &[name, value] : options.scalars) {
     const data::scalars::Traits *known = data::scalars::find(name);
     if (isSetByRuntime(manifest, name))
@@ -299,7 +306,7 @@ std::string helpText(const std::string &program) {
   constexpr size_t column = 30, width = 80;
   std::string text =
       "usage: " + program +
-      " [-n N] --params FILE | --init seed=K | --resume DIR|auto\n"
+      " [-n N] --params FILE.. | --init seed=K | --resume DIR|auto\n"
       "       --data SOURCE --steps N | --eval-data SOURCE [options]\n\n"
       "Trains the model that this program was compiled from; without --data "
       "and\n--steps, evaluates it.\n\n";

@@ -28,12 +28,14 @@ namespace fsdp::rt {
 
 struct Options {
   std::optional<int> ranks;
-  std::string backend, device;  // empty: whatever fits
-  std::string params;           // empty: not given, here and below
+  std::string backend, device; // empty: whatever fits
+  std::vector<std::string> params;
   std::optional<uint64_t> seed; // --init
-  std::string resume;           // "auto": --save's, where it has a checkpoint
+  // Empty: not given, here and below. "auto": --save's, where it has a
+  // checkpoint.
+  std::string resume;
   bool castParams = false;
-  data::Renaming renaming; // --strip-prefix, --add-prefix
+  data::Renaming renaming; // --strip-prefix, --add-prefix, --omit-text
   std::string data;
   data::DataOptions dataOptions; // --token-bits, --data-ranks
   std::optional<int64_t> steps;
@@ -50,7 +52,7 @@ struct Options {
   std::string save;
   std::optional<int64_t> saveEvery, keep;
   int64_t logEvery = 1;
-  bool stopOnNan = false, quiet = false;
+  bool saveTrained = false, stopOnNan = false, quiet = false;
   bool help = false, describe = false;
   std::optional<LinkModel> link;
   int64_t watchdogSeconds = 600; // 0: none
@@ -59,6 +61,9 @@ struct Options {
   bool hasScalar(const std::string &name) const;
   /// Of a step.
   int64_t microBatches() const { return accumulate.value_or(1); }
+  /// "--params and --init", those of them that are given; empty: neither. With
+  /// --resume it is where a checkpoint of --save-trained has the rest from.
+  std::string startsFrom() const;
   bool resumesIfAny() const { return resume == resumeIfAny; }
   static constexpr const char *resumeIfAny = "auto";
 

@@ -7,10 +7,11 @@
 
 #include "main/Rank.h"
 
+#include "data/CheckpointBase.h"
+
 #include "main/Main.h"
 
 #include "data/Elements.h"
-#include "data/Initialize.h"
 #include "data/Parameters.h"
 #include "data/Sharding.h"
 
@@ -80,21 +81,36 @@ Rank::Rank(World &host, Consensus &ranks, const Manifest &manifest,
   }
 }
 
-Status Rank::initialize(uint64_t seed) {
+Status Rank::loadParameters(ParameterSource source, LoadNotes &notes) {
+  source.threads = threads_;
   return ranks_.agree(
-      initializeFromSeed(manifest_, number(), seed, threads_, memory()));
-}
-
-Status Rank::loadParameters(const std::string &path, const Renaming &renaming,
-                            bool cast, std::vector<std::string> &notes) {
-  return ranks_.agree(data::loadParameters(manifest_, number(), path, renaming,
-                                           cast, memory(), notes));
+      data::loadParameters(manifest_, number(), source, memory(), notes));
 }
 
 Status Rank::resume(const CheckpointInfo &checkpoint,
-                    std::vector<std::string> &notes) {
+                    const ParameterSource *base, LoadNotes &notes) {
+  ParameterSource source;
+  LeftOut leftOut;
+  if (base) {
+    source = *base;
+    source.threads = threads_;
+    leftOut.source = &source;
+  }
+  if (Status s = ranks_.agree(loadCheckpoint(checkpoint, manifest_, number(),
+                                             memory(), leftOut, notes)))
+    return s;
+  if (!checkpoint.base)
+    return Status::ok();
+  Result<std::string> digest = digestOfBase(ranks_, leftOut.sum);
+  if (!digest.isOk())
+    return digest.status();
+  if (*digest == *checkpoint.base)
+    return Status::ok();
   return ranks_.agree(
-      loadCheckpoint(checkpoint, manifest_, number(), memory(), notes));
+      Status::failed(checkpoint.path +
+                     ": expected the parameters and buffers that it leaves "
+                     "out to be those of the run that saved it, of digest " +
+                     *checkpoint.base + ", got others, of digest " + *digest));
 }
 
 void Rank::setScalar(size_t program, const std::string &name, double value) {

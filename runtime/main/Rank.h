@@ -12,8 +12,8 @@
 #include "control/Consensus.h"
 #include "data/Checkpoint.h"
 #include "data/Manifest.h"
+#include "data/Parameters.h"
 #include "data/StateMemory.h"
-#include "data/TensorFiles.h"
 #include "program/Executor.h"
 #include "registry/Registry.h"
 
@@ -54,12 +54,14 @@ public:
                                               const RankOptions &options);
 
   /// Each gives this rank its initial state. Collective in that a failure of
-  /// one rank fails all, with the same status.
-  Status initialize(uint64_t seed);
-  Status loadParameters(const std::string &path, const data::Renaming &renaming,
-                        bool cast, std::vector<std::string> &notes);
+  /// one rank fails all, with the same status. The rank's own number of threads
+  /// counts, not that of `source`.
+  Status loadParameters(data::ParameterSource source, data::LoadNotes &notes);
+  /// Where the checkpoint leaves something out, that comes from `base`, or is
+  /// this rank's already where it is null; values with another digest than the
+  /// checkpoint's are refused.
   Status resume(const data::CheckpointInfo &checkpoint,
-                std::vector<std::string> &notes);
+                const data::ParameterSource *base, data::LoadNotes &notes);
 
   /// Sets a scalar of the manifest's program `program`, where it has it, for
   /// all further runs of it; `value` must be representable.

@@ -7,6 +7,7 @@
 
 #include "main/RunStart.h"
 
+#include "data/CheckpointBase.h"
 #include "data/Metrics.h"
 #include "data/Numbers.h"
 #include "main/SharedSettings.h"
@@ -135,6 +136,43 @@ static Status takeSettings(RunStart &start, const Manifest &manifest) {
   return Status::ok();
 }
 
+/// That what the checkpoint leaves out has a source, and that a whole one has
+/// no second one. With --save-trained, that what is left out of the next ones
+/// is what this one left out, too: a run that goes on from those has no other.
+static Status checkBase(const Options &options, const Manifest &manifest,
+                        const CheckpointInfo &checkpoint) {
+  const std::string given = options.startsFrom();
+  if (checkpoint.base && given.empty())
+    return Status::failed(
+        "--resume: expected --params FILE or --init seed=K, as the run began "
+        "with, for the parameters that " +
+        checkpoint.path + " of --save-trained leaves out, got none");
+  if (!checkpoint.base && !given.empty() && !options.resumesIfAny())
+    return Status::failed("--resume: expected neither --params nor --init "
+                          "beside " +
+                          checkpoint.path +
+                          ", which holds all parameters, got " + given);
+  if (!options.saveTrained)
+    return Status::ok();
+  const std::string remedy = ": save without --save-trained";
+  if (!checkpoint.base)
+    return Status::failed("--save-trained: expected to go on from a checkpoint "
+                          "of --save-trained, got " +
+                          checkpoint.path +
+                          ", whose frozen parameters no other file need have" +
+                          remedy);
+  Result<std::set<std::string>> saved = parametersIn(checkpoint);
+  if (!saved.isOk())
+    return saved.status().withContext("--resume");
+  for (const std::string &name : namesOfBase(manifest))
+    if (saved->count(name))
+      return Status::failed("--save-trained: expected a program that trains '" +
+                            name + "', as the one that saved " +
+                            checkpoint.path +
+                            " did, got one that would leave it out" + remedy);
+  return Status::ok();
+}
+
 /// What all ranks can find out alone once the checkpoint is known.
 static Status readStart(const std::string &path, const Manifest &manifest,
                         RunStart &start) {
@@ -144,6 +182,8 @@ static Status readStart(const std::string &path, const Manifest &manifest,
   start.checkpoint = std::move(*found);
   start.firstStep = start.checkpoint->step + 1;
   Options &options = start.options;
+  if (Status s = checkBase(options, manifest, *start.checkpoint))
+    return s;
   if (options.evaluatesOnly())
     return Status::ok();
   const int64_t step = start.checkpoint->step;
@@ -198,7 +238,7 @@ Result<RunStart> findStart(const Options &given, const Manifest &manifest,
     start.notes.push_back(
         path.empty() ? "--resume auto: '" + given.save +
                            "' holds no checkpoint: the run begins with " +
-                           (given.seed ? "--init" : "--params")
+                           given.startsFrom()
                      : "--resume auto: goes on from " + path);
   }
   if (path.empty()) {
@@ -273,6 +313,15 @@ std::map<std::string, double> scalarsOf(const Options &options,
   for (const auto &[name, value] : options.scalars)
     values[name] = value;
   return values;
+}
+
+ParameterSource sourceOf(const Options &options) {
+  ParameterSource source;
+  source.files = options.params;
+  source.renaming = options.renaming;
+  source.cast = options.castParams;
+  source.seed = options.seed;
+  return source;
 }
 
 std::string scheduleText(const Options &options) {

@@ -12,6 +12,7 @@
 #include "core/Status.h"
 #include "data/Batches.h"
 #include "data/Checkpoint.h"
+#include "data/Parameters.h"
 #include "main/Options.h"
 
 #include <cstdint>
@@ -50,6 +51,9 @@ Result<RunStart> findStart(const Options &given, const data::Manifest &manifest,
 /// without learning rate, a warm-up that does not end before the decay, and a
 /// run that goes on where the rate is 0.
 Status settleSchedule(RunStart &start, const data::Manifest &manifest);
+
+/// What --params and --init say.
+data::ParameterSource sourceOf(const Options &options);
 
 /// CheckpointOrigin::rateSchedule.
 std::string scheduleText(const Options &options);

@@ -20,8 +20,12 @@ Status Session::initializeFromSeed(uint64_t seed) {
     return s;
   hasState_ = false;
   rateSchedule_.reset();
-  if (Status s = team_->call(OnFailure::Continue,
-                             [&](Rank &rank) { return rank.initialize(seed); }))
+  ParameterSource source;
+  source.seed = seed;
+  if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
+        LoadNotes notes;
+        return rank.loadParameters(source, notes);
+      }))
     return s;
   beginFrom(0);
   return Status::ok();
@@ -32,9 +36,12 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
     return s;
   hasState_ = false;
   rateSchedule_.reset();
+  ParameterSource source;
+  source.files = {path};
+  source.cast = cast;
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
-        std::vector<std::string> notes;
-        return rank.loadParameters(path, {}, cast, notes);
+        LoadNotes notes;
+        return rank.loadParameters(source, notes);
       }))
     return s;
   beginFrom(0);
@@ -43,15 +50,22 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
 
 Result<int64_t> Session::resume(const std::string &directory) {
   Result<CheckpointInfo> found = findCheckpoint(directory);
+  Status status = found.status();
+  if (found.isOk() && found->base && !hasState_)
+    status = Status::failed(
+        found->path +
+        ": expected a session with an initial state, which has "
+        "the parameters that this checkpoint of --save-trained leaves out, got "
+        "one without");
   std::string start =
       found.isOk() ? "of a checkpoint of step " + std::to_string(found->step)
                    : "";
-  if (Status s = agreeOnStart(found.status(), start))
+  if (Status s = agreeOnStart(status, start))
     return s;
   hasState_ = false;
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
-        std::vector<std::string> notes;
-        return rank.resume(*found, notes);
+        LoadNotes notes;
+        return rank.resume(*found, /*base=*/nullptr, notes);
       }))
     return s;
   if (Status s = takeScalars(found->origin))

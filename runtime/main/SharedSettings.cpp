@@ -23,10 +23,14 @@ std::string givenOrNone(const std::string &path, const char *what) {
 }
 
 std::string startOf(const Options &options) {
-  std::string ifAny = options.resumesIfAny() ? "--resume auto, or " : "";
+  std::string start = options.startsFrom();
   if (options.seed)
-    return ifAny + "--init seed=" + std::to_string(*options.seed);
-  return ifAny + (options.params.empty() ? "--resume" : "--params");
+    start += " seed=" + std::to_string(*options.seed);
+  if (options.resumesIfAny())
+    return "--resume auto, or " + start;
+  if (options.resume.empty())
+    return start;
+  return start.empty() ? "--resume" : "--resume, beside " + start;
 }
 
 } // namespace
@@ -65,6 +69,7 @@ std::vector<Setting> sharedSettings(const Options &options,
       {"--save", givenOrNone(options.save, "a directory")},
       {"--save-every", numberOrNone(options.saveEvery)},
       {"--keep", numberOrNone(options.keep)},
+      {"--save-trained", options.saveTrained ? "on" : "off"},
       {"--eval-data", givenOrNone(options.evalData, "data")},
       {"--eval-every", numberOrNone(options.evalEvery)},
       {"--eval-steps", numberOrNone(options.evalSteps)},

@@ -22,6 +22,8 @@
 //   --threads       hosts have different cores
 //   --cast-params   without it a file of another type is refused, not read
 //                   otherwise
+//   --strip-prefix, --add-prefix, --omit-text   the program's names must all be
+//                   found, whatever the files call them
 //   --device        compared where it is known what runs the program; of its
 //                   settings those that must agree (hal/DeviceSettings.h)
 //   -n, --backend   checked against the mesh and the launcher on every rank

@@ -50,7 +50,8 @@ private:
   void setScalar(const std::string &name, double value);
   std::optional<double> learningRateOf(int64_t step) const;
   void setRates(int64_t step);
-  Status loadState();
+  /// What there is to tell beside warnings is added to `remarks`.
+  Status loadState(std::vector<std::string> &remarks);
   Status startLoader(std::unique_ptr<data::BatchSource> source);
   bool changesBuffers() const;
   Status runStep(int64_t step, Status &unread);

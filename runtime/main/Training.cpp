@@ -111,7 +111,7 @@ Status Trainer::prepare() {
           findUnreserved(facts, manifest_.arenaBytes, manifest_.reservedBytes);
       !unreserved.empty())
     remarks.push_back(unreserved);
-  if (Status s = loadState())
+  if (Status s = loadState(remarks))
     return s;
   // Only now that the run will take place is an older one's file changed.
   if (Status s = ranks_->announce(reports_->beginMetrics(start_.firstStep)))
@@ -186,6 +186,7 @@ Status Trainer::openSaves() {
   CheckpointWriter::Options wanted;
   wanted.directory = options_.save;
   wanted.keep = options_.keep.value_or(0);
+  wanted.trainedOnly = options_.saveTrained;
   wanted.data = data_;
   wanted.scalars = scalarsOf(options_, manifest_);
   wanted.rateSchedule = scheduleText(options_);
@@ -242,16 +243,18 @@ void Trainer::setScalar(const std::string &name, double value) {
     rank_->setScalar(i, name, value);
 }
 
-Status Trainer::loadState() {
-  if (options_.seed && !start_.checkpoint)
-    return rank_->initialize(*options_.seed).withContext("--init");
-  std::vector<std::string> notes;
-  if (Status s = start_.checkpoint
-                     ? rank_->resume(*start_.checkpoint, notes)
-                     : rank_->loadParameters(options_.params, options_.renaming,
-                                             options_.castParams, notes))
-    return s;
-  reports_->tell(notes);
+Status Trainer::loadState(std::vector<std::string> &remarks) {
+  const ParameterSource source = sourceOf(options_);
+  LoadNotes notes;
+  Status status = start_.checkpoint
+                      ? rank_->resume(*start_.checkpoint, &source, notes)
+                      : rank_->loadParameters(source, notes);
+  if (!start_.checkpoint && options_.params.empty())
+    status = status.withContext("--init");
+  if (status)
+    return status;
+  reports_->tell(notes.warnings);
+  remarks.insert(remarks.end(), notes.remarks.begin(), notes.remarks.end());
   return Status::ok();
 }
 

@@ -10,6 +10,7 @@
 #include "channels/local/LocalBackend.h"
 #include "control/Consensus.h"
 #include "data/Checkpoint.h"
+#include "data/CheckpointBase.h"
 #include "data/File.h"
 #include "data/Initialize.h"
 #include "data/Sharding.h"
@@ -154,11 +155,14 @@ protected:
       StateMemory memory = arenas.memory();
       EXPECT_OK(initializeFromSeed(manifest, rank, 3, 1, memory));
       for (const FlatParam &flat : manifest.flatParams) {
+        if (flat.states.empty())
+          continue;
         fillState(manifest, rank, flat, arenas.at(flat.states[0]));
         std::memcpy(arenas.at(flat.states[1]), &scalar, 4);
       }
       CheckpointWriter::Options options;
       options.directory = dir.file("saves");
+      options.trainedOnly = trainedOnly;
       std::vector<std::string> notes;
       auto writer =
           CheckpointWriter::create(manifest, rank, ranks, options, notes);
@@ -186,7 +190,7 @@ protected:
       Arenas drawn(manifest), read(manifest);
       ASSERT_OK(initializeFromSeed(manifest, rank, 3, 1, drawn.memory()));
       std::vector<std::string> notes;
-      ASSERT_OK(loadCheckpoint(*found, manifest, rank, read.memory(), notes));
+      ASSERT_OK(loadWhole(*found, manifest, rank, read.memory(), notes));
       EXPECT_TRUE(notes.empty());
       for (const FlatParam &flat : manifest.flatParams) {
         EXPECT_EQ(std::memcmp(drawn.device.data() + flat.offset,
@@ -206,9 +210,21 @@ protected:
       }
     }
   }
+  static Status loadWhole(const CheckpointInfo &checkpoint,
+                          const Manifest &manifest, int rank,
+                          const StateMemory &memory,
+                          std::vector<std::string> &warnings) {
+    LeftOut leftOut;
+    LoadNotes notes;
+    Status status =
+        loadCheckpoint(checkpoint, manifest, rank, memory, leftOut, notes);
+    warnings = notes.warnings;
+    return status;
+  }
   TempDir dir;
   float scalar = 5;
   int64_t flawed = -1; // element of each state that is no number
+  bool trainedOnly = false;
 };
 
 json twoUnits(int replicas, int shards) {
@@ -249,7 +265,7 @@ TEST_F(CheckpointTest, KeepsTheStatesOfWhatBothTrain) {
     auto found = findCheckpoint(dir.file("saves"));
     EXPECT_OK(found.status());
     std::vector<std::string> notes;
-    EXPECT_OK(loadCheckpoint(*found, manifest, 0, arenas.memory(), notes));
+    EXPECT_OK(loadWhole(*found, manifest, 0, arenas.memory(), notes));
     return notes;
   };
   std::string path = dir.file("saves/step-00000003");
@@ -333,8 +349,7 @@ TEST_F(CheckpointTest, EveryByteIsChecked) {
     for (int rank = 0; rank < manifest.worldSize(); ++rank) {
       Arenas arenas(manifest);
       std::vector<std::string> notes;
-      if (Status s =
-              loadCheckpoint(*found, manifest, rank, arenas.memory(), notes))
+      if (Status s = loadWhole(*found, manifest, rank, arenas.memory(), notes))
         return s;
     }
     return Status::ok();
@@ -357,6 +372,89 @@ TEST_F(CheckpointTest, EveryByteIsChecked) {
   ASSERT_OK(load());
 }
 
+/// v is frozen, and rests where the optimizer does not look.
+json frozenUnit(int replicas, int shards) {
+  json description = twoUnits(replicas, shards);
+  json &v = description["flat_params"][1];
+  v["trainable"] = false;
+  v["states"] = json::array();
+  addBuffer(description, "constant", "F64", {3},
+            {{"kind", "normal"}, {"mean", 0.0}, {"std", 1.0}});
+  addBuffer(description, "changing", "F32", {2},
+            {{"kind", "values"}, {"values", {3, 4}}});
+  description["buffers"][1]["per_rank"] = true;
+  return description;
+}
+
+TEST_F(CheckpointTest, ADigestOfTheBaseDependsOnItsValuesAlone) {
+  auto digest = [](const json &description, uint64_t seed, int64_t changed) {
+    Manifest manifest = parsed(description);
+    std::string text;
+    EXPECT_OK(onRanks(manifest.worldSize(), [&](int rank, Consensus &ranks) {
+      Arenas arenas(manifest, char(rank));
+      EXPECT_OK(initializeFromSeed(manifest, rank, seed, 1, arenas.memory()));
+      if (changed >= 0)
+        arenas.device[changed] ^= 1;
+      Result<std::string> found =
+          digestOfBase(ranks, sumOfBase(manifest, rank, arenas.memory(),
+                                        namesOfBase(manifest)));
+      EXPECT_OK(found.status());
+      if (rank == manifest.worldSize() - 1)
+        text = *found;
+      return Status::ok();
+    }));
+    return text;
+  };
+  const json one = frozenUnit(1, 1);
+  const std::string reference = digest(one, 3, -1);
+  EXPECT_EQ(reference.size(), 16u);
+  for (auto [replicas, shards] :
+       std::vector<std::pair<int, int>>{{1, 2}, {2, 3}, {4, 1}, {1, 8}})
+    EXPECT_EQ(digest(frozenUnit(replicas, shards), 3, -1), reference);
+  EXPECT_NE(digest(one, 4, -1), reference);
+  Manifest manifest = parsed(one);
+  EXPECT_NE(digest(one, 3, manifest.flatParams[1].offset), reference);
+  EXPECT_NE(digest(one, 3, manifest.buffers[0].offset + 8), reference);
+  // Of what steps change nothing counts.
+  EXPECT_EQ(digest(one, 3, manifest.flatParams[0].offset), reference);
+  EXPECT_EQ(digest(one, 3, manifest.buffers[1].offset), reference);
+}
+
+TEST_F(CheckpointTest, WhatIsTrainedIsReadOverTheBase) {
+  trainedOnly = true;
+  ASSERT_OK(save(frozenUnit(2, 3), 4));
+  auto found = findCheckpoint(dir.file("saves"));
+  ASSERT_OK(found.status());
+  ASSERT_TRUE(found->base);
+  EXPECT_EQ(*parametersIn(*found),
+            (std::set<std::string>{"u.a", "u.b", "changing"}));
+  for (auto [replicas, shards] :
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 3}, {1, 4}}) {
+    Manifest manifest = parsed(frozenUnit(replicas, shards));
+    EXPECT_OK(onRanks(manifest.worldSize(), [&](int rank, Consensus &ranks) {
+      Arenas drawn(manifest), read(manifest);
+      EXPECT_OK(initializeFromSeed(manifest, rank, 3, 1, drawn.memory()));
+      for (uint64_t seed : {3, 5}) {
+        ParameterSource source;
+        source.seed = seed;
+        LeftOut leftOut = {&source, 0};
+        LoadNotes notes;
+        EXPECT_OK(loadCheckpoint(*found, manifest, rank, read.memory(), leftOut,
+                                 notes));
+        Result<std::string> digest = digestOfBase(ranks, leftOut.sum);
+        EXPECT_OK(digest.status());
+        EXPECT_EQ(*digest == *found->base, seed == 3);
+        for (const FlatParam &flat : manifest.flatParams)
+          EXPECT_EQ(std::memcmp(drawn.device.data() + flat.offset,
+                                read.device.data() + flat.offset,
+                                flat.shardNumel * dtypeSize(flat.dtype)) == 0,
+                    flat.trainable || seed == 3 || flat.shardNumel == 0);
+      }
+      return Status::ok();
+    }));
+  }
+}
+
 TEST_F(CheckpointTest, AFileOfAnotherStepIsRefused) {
   scalar = 7;
   ASSERT_OK(save(twoUnits(2, 2), 11));
@@ -372,7 +470,7 @@ TEST_F(CheckpointTest, AFileOfAnotherStepIsRefused) {
   Arenas arenas(manifest);
   std::vector<std::string> notes;
   EXPECT_CONTAINS(
-      messageOf(loadCheckpoint(*found, manifest, 0, arenas.memory(), notes)),
+      messageOf(loadWhole(*found, manifest, 0, arenas.memory(), notes)),
       path + ": 'u.a.step': expected bytes ");
 }
 
@@ -385,7 +483,7 @@ TEST_F(CheckpointTest, OneThatIsRemovedMeanwhileIsTold) {
   Arenas arenas(manifest);
   std::vector<std::string> notes;
   EXPECT_CONTAINS(
-      messageOf(loadCheckpoint(*found, manifest, 0, arenas.memory(), notes)),
+      messageOf(loadWhole(*found, manifest, 0, arenas.memory(), notes)),
       "removed meanwhile, as --keep of a run that saves there does");
 }
 
@@ -412,7 +510,7 @@ TEST_F(CheckpointTest, MembersOfAUnitMustShareItsScalars) {
   Arenas arenas(merged);
   std::vector<std::string> notes;
   EXPECT_CONTAINS(
-      messageOf(loadCheckpoint(*found, merged, 0, arenas.memory(), notes)),
+      messageOf(loadWhole(*found, merged, 0, arenas.memory(), notes)),
       "expected one value of 'step' for all of unit 'uv', got "
       "1.000000 for 'a' and 2.000000 for 'b'");
 }

@@ -61,7 +61,7 @@ TEST(Options, ReadsAll) {
   ASSERT_OK(o.status());
   EXPECT_EQ(o->ranks, 4);
   EXPECT_EQ(o->backend, "mpi");
-  EXPECT_EQ(o->params, "p");
+  EXPECT_EQ(o->params, std::vector<std::string>{"p"});
   EXPECT_TRUE(o->castParams && o->stopOnNan && o->quiet);
   EXPECT_EQ(o->steps, 7);
   EXPECT_EQ(o->scalars,
@@ -106,9 +106,12 @@ INSTANTIATE_TEST_SUITE_P(
     Options, BadOptions,
     testing::Values(
         Bad{{},
-            "expected one of --params FILE, --init seed=K and --resume "
-            "DIR, got none"},
-        Bad{{"--init", "seed=0", "--params", "p"}, "got '--params', '--init'"},
+            "expected --params FILE, --init seed=K or both, or --resume DIR, "
+            "got none"},
+        Bad{enough({"--omit-text", "x"}), "--omit-text: expected --params"},
+        Bad{enough({"--params="}), "--params: expected a value, got none"},
+        Bad{enough({"--params=p", "--omit-text="}),
+            "--omit-text: expected a value, got none"},
         Bad{{"--init", "seed=0"}, "expected --data FILE or --data random"},
         Bad{{"--init", "seed=0", "--data", "x"}, "expected --steps N"},
         Bad{enough({"--resume", "auto"}), "--resume auto: expected --save DIR"},
@@ -134,6 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--save-every", "2"}), "--save-every: expected --save DIR"},
         Bad{enough({"--keep", "2"}), "--keep: expected --save DIR"},
         Bad{enough({"--save=x", "--keep", "0"}), "--keep: expected an integer"},
+        Bad{enough({"--save-trained"}), "--save-trained: expected --save DIR"},
         Bad{enough({"--cast-params"}), "--cast-params: expected --params"},
         Bad{enough({"--device", "tpu"}),
             "--device: expected cpu or cuda, got 'tpu'"},
@@ -200,6 +204,8 @@ TEST(Options, WithoutStepsNothingOfStepsIsAskedFor) {
                           "a",
                           "--add-prefix",
                           "b",
+                          "--omit-text",
+                          "c",
                           "-n",
                           "2",
                           "--backend",
@@ -297,6 +303,12 @@ TEST(Options, WhatFollowsFromAccumulateIsNotSet) {
     EXPECT_OK(options.status());
     return messageOf(checkOptions(*options, manifest, firstDevice()));
   };
+  Result<Options> trained =
+      parseOptions(enough({"--save", "s", "--save-trained"}));
+  EXPECT_OK(trained.status());
+  EXPECT_CONTAINS(messageOf(checkOptions(*trained, manifest, firstDevice())),
+                  "--save-trained: expected a program with frozen parameters, "
+                  "got one that trains all");
   // Of a program that accumulates nothing, they are names like others.
   for (const char *scalar : {"accumulated=1", "accumulation_weight=2"})
     EXPECT_CONTAINS(refusal(scalar),
@@ -381,8 +393,13 @@ TEST(SharedSettings, NameWhatChangesARun) {
   EXPECT_EQ(difference({"--trace", "t"}), "--trace: none -> a directory\n");
   EXPECT_EQ(difference({"--params", "p"}),
             "initial state: --init seed=0 -> --params\n");
+  EXPECT_EQ(difference({"--params", "p", "--params", "q", "--init", "seed=1"}),
+            "initial state: --init seed=0 -> --params and --init seed=1\n");
   EXPECT_EQ(difference({"--resume", "r"}),
             "initial state: --init seed=0 -> --resume\n");
+  EXPECT_EQ(difference({"--resume", "r", "--params", "p"}),
+            "initial state: --init seed=0 -> --resume, beside --params\n");
+  EXPECT_EQ(difference({"--save-trained"}), "--save-trained: off -> on\n");
 }
 
 TEST(SharedSettings, LeaveToAHostWhatIsItsOwn) {

@@ -119,6 +119,33 @@ TEST_F(ParameterFilesTest, APrefixThatTheFileLacksIsAdded) {
   expectWeight(write("bare", bare), {"--add-prefix", "head."});
 }
 
+TEST_F(ParameterFilesTest, SeveralFilesAndASeedForTheRest) {
+  const std::string base = write("base.safetensors", {good[2]}),
+                    rest = write("rest.safetensors", {good[0], good[1]});
+  expectWeight(base, {"--params", rest});
+  refuse(base,
+         "expected one tensor 'gain', got 'gain' in '" + base +
+             "' and 'gain' in '" + base + "'",
+         {"--params", base, "--params", rest});
+  refuse(base, "missing 2 tensors: 'weight', 'bias' (--init seed=K beside "
+               "--params draws what is missing)");
+  std::vector<float> drawn;
+  for (const char *mesh : {"1", "2", "2x2"}) {
+    const std::string saves = dir.file(std::string("saves") + mesh);
+    Outcome outcome =
+        run(mesh, starting(base, {"--init", "seed=3", "--save", saves}));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_CONTAINS(outcome.out + outcome.err,
+                    "--init: drew 2 parameters of 6 elements that --params "
+                    "lacks: 'weight', 'bias'");
+    const std::string file = saves + "/step-00000001/params.safetensors";
+    EXPECT_EQ(floatsOf(file, "gain"), good[2].values);
+    if (drawn.empty())
+      drawn = floatsOf(file, "weight");
+    EXPECT_EQ(floatsOf(file, "weight"), drawn);
+  }
+}
+
 TEST_F(ParameterFilesTest, AnIndexOfSeveralFiles) {
   write("model-00001-of-00002.safetensors", {good[0]});
   write("model-00002-of-00002.safetensors", {good[1], good[2]});
@@ -132,8 +159,11 @@ TEST_F(ParameterFilesTest, AnIndexOfSeveralFiles) {
   };
   expectWeight(
       index({{"metadata", {{"total_size", 28}}}, {"weight_map", map}}));
-  // A folder is the model in it.
+  // A folder is the model in it, or an adapter.
   expectWeight(dir.path());
+  ASSERT_OK(makeDirectories(dir.file("adapter")));
+  write("adapter/adapter_model.safetensors", good);
+  expectWeight(dir.file("adapter"));
   json changed = map;
   changed["bias"] = "model-00001-of-00002.safetensors";
   refuse(index({{"weight_map", changed}}),

@@ -171,13 +171,13 @@ TEST_F(ProgramTest, DescribesItself) {
 TEST_F(ProgramTest, HelpNamesEveryOption) {
   Outcome outcome = runWell("1", {"--help"});
   for (const char *option :
-       {"-n N",           "--backend",      "--params",   "--init",
-        "--resume",       "--data",         "--steps",    "--lr",
-        "--clip-norm",    "--threads",      "--metrics",  "--trace",
-        "--save DIR",     "--save-every",   "--describe", "--profile",
-        "--blas",         "--log-every",    "--scalar",   "--cast-params",
-        "--strip-prefix", "--add-prefix",   "--keep",     "--quiet",
-        "--stop-on-nan",  "--queue-threads"})
+       {"-n N",           "--backend",       "--params",    "--init",
+        "--resume",       "--data",          "--steps",     "--lr",
+        "--clip-norm",    "--threads",       "--metrics",   "--trace",
+        "--save DIR",     "--save-every",    "--describe",  "--profile",
+        "--blas",         "--log-every",     "--scalar",    "--cast-params",
+        "--strip-prefix", "--add-prefix",    "--keep",      "--quiet",
+        "--stop-on-nan",  "--queue-threads", "--omit-text", "--save-trained"})
     EXPECT_CONTAINS(outcome.out, option);
 }
 

@@ -417,6 +417,26 @@ static void test_schedule(const char *program) {
   CHECK(memcmp(given, given + 5, 5 * sizeof(float)) != 0);
 }
 
+/* What steps change alone is read over the state that a session has. */
+static void test_trained_only(const char *program) {
+  char command[1200];
+  float drawn[5], trained[5];
+  fsdp_session *s = open_session("cpu");
+  snprintf(command, sizeof command,
+           "'%s' --init seed=0 --data random:seed=9 --lr 0.5 --steps 2 "
+           "--save-trained --save '%s/trained' --quiet",
+           program, directory);
+  CHECK(system(command) == 0);
+  CHECK_REFUSED(s, fsdp_resume(s, in_directory("trained"), NULL),
+                "expected a session with an initial state");
+  CHECK_OK(s, fsdp_init_from_seed(s, 1));
+  read_weight(s, drawn);
+  CHECK_OK(s, fsdp_resume(s, in_directory("trained"), NULL));
+  read_weight(s, trained);
+  CHECK(memcmp(trained, drawn, sizeof drawn) != 0);
+  fsdp_destroy(s);
+}
+
 /* The executable goes on from a session's checkpoint, and the other way. */
 static void test_together_with_program(fsdp_session *s, const char *program) {
   char command[1200];
@@ -564,7 +584,9 @@ int main(int argc, char **argv) {
            root ? root : "/tmp");
   if (argc != 2 || !mkdtemp(directory))
     return 2;
-  if (getenv("LINEAR_FLAW"))
+  if (getenv("LINEAR_FLAW") && strcmp(getenv("LINEAR_FLAW"), "own") == 0)
+    test_trained_only(argv[1]);
+  else if (getenv("LINEAR_FLAW"))
     test_end();
   else if (getenv("LINEAR_CUDA")) {
     test_cuda();

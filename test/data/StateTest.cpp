@@ -191,8 +191,9 @@ protected:
     if (arenas.size() != size_t(manifest.worldSize()))
       arenas = dirtyArenas(manifest);
     arenas[rank].device.resize(manifest.arenaBytes);
-    return loadParameters(manifest, rank, path, {}, cast, arenas[rank].memory(),
-                          notes);
+    source.files = {path};
+    source.cast = cast;
+    return loadParameters(manifest, rank, source, arenas[rank].memory(), notes);
   }
   std::string refusal(const json &description, bool cast = false) {
     write();
@@ -206,7 +207,8 @@ protected:
   std::vector<TensorSpec> specs;
   Manifest manifest;
   std::vector<Arenas> arenas;
-  std::vector<std::string> notes;
+  ParameterSource source;
+  LoadNotes notes;
 };
 
 // Each from the file, by itself: no rank sends values to others, once or, for
@@ -292,11 +294,137 @@ TEST_F(ParametersTest, BuffersMayBeAbsentWhereTheyHaveAnInitialiser) {
   specs.push_back({"mean", FSDP_RT_F32, {1}});
   write();
   EXPECT_OK(load(description, 0));
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_CONTAINS(notes[0], "no buffer 'inv_freq'");
+  ASSERT_EQ(notes.warnings.size(), 1u);
+  EXPECT_CONTAINS(notes.warnings[0], "no buffer 'inv_freq'");
   const char *arena = arenas[0].device.data();
   EXPECT_EQ(floatAt(arena + manifest.buffers[0].offset), 0.5f);
   EXPECT_EQ(floatAt(arena + manifest.buffers[1].offset), 4.0f);
+}
+
+/// A layer as peft wraps it, and the file of the model before.
+class WrappedTest : public ParametersTest {
+protected:
+  void SetUp() override {
+    ParametersTest::SetUp();
+    specs = {{"model.q.weight", FSDP_RT_F32, {3}},
+             {"model.norm.weight", FSDP_RT_F32, {2}}};
+  }
+  json wrapped(std::vector<std::pair<std::string, Shape>> more = {}) {
+    std::vector<std::pair<std::string, Shape>> members = {
+        {"base.model.q.base_layer.weight", {3}},
+        {"base.model.norm.weight", {2}}};
+    members.insert(members.end(), more.begin(), more.end());
+    return makeManifest(1, 1, {{"u", "F32", members}});
+  }
+  float first(const std::string &name) {
+    return gathered(manifest, arenas)[name][0];
+  }
+};
+
+TEST_F(WrappedTest, TextsOfTheProgramsNamesAreOmitted) {
+  EXPECT_CONTAINS(refusal(wrapped()),
+                  "names of the program without '.base_layer' are the file's "
+                  "after 'base.': --add-prefix base. --omit-text .base_layer");
+  source.renaming.add = "base.";
+  EXPECT_CONTAINS(refusal(wrapped()),
+                  "names of the program without '.base_layer' are the file's: "
+                  "--omit-text .base_layer");
+  source.renaming.omit = {".base_layer"};
+  EXPECT_OK(load(wrapped(), 0));
+  EXPECT_EQ(first("base.model.q.base_layer.weight"), 1);
+  EXPECT_EQ(first("base.model.norm.weight"), 2);
+  // Several texts, after a prefix of the file's own.
+  specs[0].name = "module.model.q.weight";
+  specs.push_back({"base.model.q.lora.weight", FSDP_RT_F32, {1}});
+  source.renaming.strip = "module.";
+  json lora = wrapped({{"base.model.q.lora.default.weight", {1}}});
+  EXPECT_CONTAINS(refusal(lora), "--omit-text .default");
+  source.renaming.omit.push_back(".default");
+  EXPECT_OK(load(lora, 0));
+  EXPECT_EQ(first("base.model.q.base_layer.weight"), 1);
+  EXPECT_EQ(first("base.model.q.lora.default.weight"), 3);
+  source.renaming.omit.push_back(".other");
+  EXPECT_CONTAINS(refusal(lora), "expected names of the program that have "
+                                 "'.other' (--omit-text), got none");
+}
+
+TEST_F(WrappedTest, OneTensorIsOneParameters) {
+  source.renaming = {"", "base.", {".base_layer"}};
+  EXPECT_CONTAINS(refusal(wrapped({{"base.model.q.weight", {3}}})),
+                  "'model.q.weight': expected one parameter of the program, "
+                  "got 'base.model.q.base_layer.weight' and "
+                  "'base.model.q.weight'");
+  // Of which the file has one under its own name as well.
+  specs.push_back({"base.model.q.base_layer.weight", FSDP_RT_F32, {3}});
+  write();
+  EXPECT_OK(load(wrapped({{"base.model.q.weight", {3}}}), 0));
+  EXPECT_EQ(first("base.model.q.base_layer.weight"), 3);
+  EXPECT_EQ(first("base.model.q.weight"), 1);
+  // Names of one parameter are one.
+  specs.pop_back();
+  json tied = wrapped();
+  tied["flat_params"][0]["members"][0]["tied"] = {"base.model.q.weight"};
+  write();
+  EXPECT_OK(load(tied, 0));
+}
+
+TEST_F(ParametersTest, SeveralFilesAreOne) {
+  specs.pop_back();
+  write();
+  const std::string rest = dir.file("rest.safetensors");
+  float values[5] = {9, 8, 7, 6, 5};
+  ASSERT_OK(writeSafetensors(rest, {{"v", FSDP_RT_F32, {5}}}, {values}));
+  auto loadBoth = [&](const json &description, int rank) {
+    manifest = parsed(description);
+    if (arenas.size() != size_t(manifest.worldSize()))
+      arenas = dirtyArenas(manifest);
+    source.files = {path, rest};
+    return loadParameters(manifest, rank, source, arenas[rank].memory(), notes);
+  };
+  for (int shards : {1, 3}) {
+    for (int rank = 0; rank < shards; ++rank)
+      ASSERT_OK(loadBoth(model(1, shards, shards == 3), rank));
+    auto got = gathered(manifest, arenas);
+    EXPECT_EQ(got["w"][20], 21);
+    EXPECT_EQ(got["v"], (std::vector<float>{9, 8, 7, 6, 5}));
+  }
+  ASSERT_OK(writeSafetensors(rest,
+                             {{"v", FSDP_RT_F32, {5}}, {"b", FSDP_RT_F32, {2}}},
+                             {values, values}));
+  EXPECT_CONTAINS(messageOf(loadBoth(model(1, 1, false), 0)),
+                  "expected one tensor 'b', got 'b' in '" + path +
+                      "' and 'b' in '" + rest + "'");
+  ASSERT_OK(writeSafetensors(rest, {{"v", FSDP_RT_F32, {4}}}, {values}));
+  EXPECT_CONTAINS(messageOf(loadBoth(model(1, 1, false), 0)),
+                  path + ", " + rest + ": 'v': expected shape [5], got [4]");
+}
+
+TEST_F(ParametersTest, ASeedDrawsWhatFilesLack) {
+  auto reference = drawn(model(1, 1, false), 5, 1);
+  specs.pop_back();
+  EXPECT_CONTAINS(refusal(model(1, 1, false)),
+                  "missing 1 tensor: 'v' (--init seed=K beside --params draws "
+                  "what is missing)");
+  source.seed = 5;
+  source.threads = 2;
+  for (int shards : {1, 3}) {
+    arenas.clear();
+    for (int rank = 0; rank < shards; ++rank)
+      ASSERT_OK(load(model(1, shards, false), rank));
+    auto got = gathered(manifest, arenas);
+    EXPECT_EQ(got["w"][20], 21);
+    EXPECT_EQ(got["v"], reference["v"]);
+    EXPECT_EQ(floatAt(arenas[0].at(manifest.flatParams[0].states[0])), 0);
+  }
+  EXPECT_EQ(notes.warnings, std::vector<std::string>());
+  EXPECT_EQ(notes.remarks[0], "--init: drew 1 parameter of 5 elements that "
+                              "--params lacks: 'v'");
+  // What has no initialiser is not drawn.
+  json none = model(1, 1, false);
+  none["flat_params"][0]["members"][2]["init"] = nullptr;
+  EXPECT_EQ(refusal(none), path + ": missing 1 tensor: 'v'");
+  source.seed.reset();
+  EXPECT_EQ(refusal(none), path + ": missing 1 tensor: 'v'");
 }
 
 TEST_F(ParametersTest, RefusesBoolsThatAreNone) {
