@@ -596,13 +596,13 @@ INSTANTIATE_TEST_SUITE_P(
 /// Of programs whose losses are sums.
 json counting() {
   json m = accumulating();
-  int64_t offset = m["arena"]["bytes"];
-  setArenaBytes(m, offset + 256);
-  for (json &program : m["programs"])
+  for (json &program : m["programs"]) {
+    json place = program["inputs"][0]["offset"];
     program["outputs"].push_back({{"name", "loss_count"},
                                   {"dtype", "F64"},
                                   {"shape", json::array()},
-                                  {"offset", offset}});
+                                  {"offset", place}});
+  }
   m["programs"][2]["scalars"][2]["name"] = "accumulated_count";
   return m;
 }
