@@ -65,7 +65,7 @@ inline constexpr Traits
     /// Of programs with flat parameters of several groups: it tells a rank which
     /// elements it holds.
     rank =
-        {"rank", "groups of parameters", Setter::Runtime, "--group", 0,
+        {"rank", "groups of parameters", Setter::Runtime, "-n", 0,
          "the rank's number"};
 // clang-format on
 

@@ -98,7 +98,7 @@ def test_what_cannot_be_said_is_refused(make, message):
 
 def test_the_module_says_so():
     from fsdp_export.lowering import lower, print_module
-    from fsdp_export.tracing import trace
+    from fsdp_export.joint import trace
     recorder = InitRecorder()
     with recorder:
         module = net()
