@@ -1,8 +1,8 @@
-// RUN: fsdp-opt %s --allow-unregistered-dialect --fsdp-assign-groups="group={no_decay=dims<2,*.norm:weight_decay=0},{head=head.*,dims>=2:lr=0.125}" | FileCheck %s --check-prefix=ASSIGN
+// RUN: fsdp-opt %s --allow-unregistered-dialect --fsdp-assign-groups="group={no_decay=dims<2,*.bias:weight_decay=0},{head=head.*,dims>=2:lr=0.125}" | FileCheck %s --check-prefix=ASSIGN
 // RUN: fsdp-opt %s --allow-unregistered-dialect --fsdp-logical="mesh=shard=4,replicate=2 wrap=none group={no_decay=dims<2:weight_decay=0},{head=head.*:lr=0.125}" -o %t.L1
 // RUN: FileCheck %s --check-prefix=L1 < %t.L1
 // RUN: fsdp-opt %t.L1 --allow-unregistered-dialect --convert-fsdp-logical-to-collectives | FileCheck %s --check-prefix=L2
-// RUN: fsdp-opt %s --allow-unregistered-dialect --fsdp-logical="wrap=none group={no_decay=dims<2,*.norm:weight_decay=0},{head=head.*,x*:lr=0.125}" --dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=PIPELINE
+// RUN: fsdp-opt %s --allow-unregistered-dialect --fsdp-logical="wrap=none group={no_decay=dims<2,*.bias:weight_decay=0},{head=head.*,linear.w*:lr=0.125}" --dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=PIPELINE
 
 // The first group of which a rule holds.
 // ASSIGN: fsdp.param = {fqn = "linear.weight", group = "head"}
@@ -12,7 +12,7 @@
 // ASSIGN-SAME: fsdp.optimizer_groups = {head = {lr = 1.250000e-01 : f64}, no_decay = {weight_decay = 0.000000e+00 : f64}}
 
 // The pipeline is printed so that it can be read again.
-// PIPELINE: fsdp-assign-groups{group={{[{][{]}}no_decay=dims<2,*.norm:weight_decay=0},{head=head.*,x*:lr=0.125{{[}][}][}]}}
+// PIPELINE: fsdp-assign-groups{group={{[{][{]}}no_decay=dims<2,*.bias:weight_decay=0},{head=head.*,linear.w*:lr=0.125{{[}][}][}]}}
 
 // One flat parameter, whose members lie by group; one gather, one reduction, one
 // update, with scalars that a group leaves unsaid shared.

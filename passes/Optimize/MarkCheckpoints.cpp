@@ -165,7 +165,7 @@ struct MarkCheckpoints : fsdp::impl::MarkCheckpointsBase<MarkCheckpoints> {
     if (modules->empty())
       return llvm::Error::success();
     SmallVector<LaunchOp> launches = getForwardLaunches(program);
-    if (llvm::all_of(launches, [](LaunchOp launch) {
+    if (!launches.empty() && llvm::all_of(launches, [](LaunchOp launch) {
           return getPaths(launch.getLoc()).empty();
         }))
       return llvm::createStringError(

@@ -29,8 +29,13 @@ struct AddOptimizer : fsdp::impl::AddOptimizerBase<AddOptimizer> {
     auto proposed =
         dyn_cast_or_null<StringAttr>(module->removeAttr(names::kOptimizerSpec));
     if (Operation *present = module.lookupSymbol(names::kOptimizer)) {
-      if (optimizer.empty() && runTimeScalars.empty())
-        return markAllAnalysesPreserved();
+      if (optimizer.empty() && runTimeScalars.empty()) {
+        if (proposed)
+          emitWarning(module.getLoc())
+              << names::kOptimizerSpec << " " << proposed
+              << " is left out, since there is an @optimizer";
+        return;
+      }
       refuse(present);
       return signalPassFailure();
     }

@@ -73,8 +73,13 @@ struct AssignGroups : fsdp::impl::AssignGroupsBase<AssignGroups> {
         !module.lookupSymbol(names::kForwardBackward))
       return markAllAnalysesPreserved();
     if (auto func = module.lookupSymbol<func::FuncOp>(names::kOptimizer);
-        func && given)
+        func && given) {
+      if (func->hasAttr(names::kOptimizerGroups)) {
+        (void)refuseSecond(func, "those of the module");
+        return signalPassFailure();
+      }
       func->setAttr(names::kOptimizerGroups, given);
+    }
     FailureOr<TracedStep> step = readTracedStep(module);
     FailureOr<OptimizerFunction> optimizer = readOptimizer(module);
     if (failed(step) || failed(optimizer) ||
@@ -83,14 +88,18 @@ struct AssignGroups : fsdp::impl::AssignGroupsBase<AssignGroups> {
   }
 
 private:
+  /// @func has groups already.
+  static LogicalResult refuseSecond(func::FuncOp func, StringRef others) {
+    InFlightDiagnostic diag = emitInputError(func->getParentOp());
+    diag << "expected an optimizer without groups beside " << others
+         << ", got some";
+    diag.attachNote(func.getLoc()) << "it is here";
+    return diag;
+  }
+
   LogicalResult assign(TracedStep &step, OptimizerFunction &optimizer) {
-    if (optimizer.groups) {
-      InFlightDiagnostic diag = emitInputError(
-          step.func, "expected an optimizer without groups beside group, got "
-                     "some");
-      diag.attachNote(optimizer.func.getLoc()) << "it is here";
-      return diag;
-    }
+    if (optimizer.groups)
+      return refuseSecond(optimizer.func, "those of the options");
     SmallVector<std::string> texts(group.begin(), group.end());
     auto specs = GroupSpec::parseAll(texts);
     if (!specs)

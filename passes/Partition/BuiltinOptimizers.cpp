@@ -8,7 +8,8 @@
 // Each function is the step of a class of torch.optim 2.15 for one tensor,
 // neither capturable nor differentiable, or of the paper that is named there:
 // what is computed from Python's numbers is of the step, what is computed from
-// tensors of the element, in the order of ATen's operations (addcmul, addcdiv).
+// tensors of the element, in the order of ATen's operations (addcmul, addcdiv)
+// but for RAdam's last product.
 // A state that no formula reads is left out.
 //
 //===----------------------------------------------------------------------===//

@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "OptimizerBody.h"
+#include "fsdp/Analysis/Contract/OptimizerContract.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -115,40 +117,11 @@ LogicalResult OptimizerInliner::copyOnce(Operation &op) {
 // Ops that read what differs among runs
 //===----------------------------------------------------------------------===//
 
-/// The operands of @op that the result @index depends on: of a linalg.generic,
-/// those that what it yields is computed from; of other ops, all.
-static llvm::DenseSet<Value> getSources(Operation &op, unsigned index) {
-  llvm::DenseSet<Value> sources;
-  auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (!generic) {
-    sources.insert_range(op.getOperands());
-    return sources;
-  }
-  Block *body = generic.getBody();
-  SmallVector<Value> stack{body->getTerminator()->getOperand(index)};
-  llvm::DenseSet<Value> seen;
-  while (!stack.empty()) {
-    Value value = stack.pop_back_val();
-    if (!seen.insert(value).second)
-      continue;
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (argument && argument.getOwner() == body)
-      sources.insert(generic->getOperand(argument.getArgNumber()));
-    else if (argument || value.getDefiningOp()->getBlock() != body)
-      sources.insert(value); // from outside, or of a region inside
-    else
-      value.getDefiningOp()->walk([&](Operation *inner) {
-        llvm::append_range(stack, inner->getOperands());
-      });
-  }
-  return sources;
-}
-
 void OptimizerInliner::copyByRun(Operation &op) {
   SmallVector<bool> resultDiffers;
   for (unsigned i = 0, e = op.getNumResults(); i != e; ++i)
-    resultDiffers.push_back(
-        llvm::any_of(getSources(op, i), [&](Value v) { return differs(v); }));
+    resultDiffers.push_back(llvm::any_of(getResultSources(op, i),
+                                         [&](Value v) { return differs(v); }));
   Operation *first = nullptr;
   for (IRMapping &mapping : maps) {
     Operation *copy = builder.clone(op, mapping);
@@ -226,6 +199,19 @@ LogicalResult OptimizerInliner::copySelecting(linalg::GenericOp op) {
     llvm::append_range(inputs, ArrayRef(values).take_front(count));
     indexing.append(count, op.getMatchingIndexingMap(operand));
   }
+  // What the body takes from outside, where that differs.
+  llvm::SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op->getRegions(), captured);
+  llvm::MapVector<Value, unsigned> capturedPlaces;
+  for (Value value : captured) {
+    if (!differs(value))
+      continue;
+    if (isa<ShapedType>(value.getType()))
+      return failure();
+    capturedPlaces[value] = inputs.size();
+    llvm::append_range(inputs, getByRun(value));
+    indexing.append(runs.size(), AffineMap::get(op.getNumLoops(), 0, context));
+  }
   unsigned rankPlace = inputs.size();
   inputs.push_back(runs.rank);
   indexing.push_back(AffineMap::get(op.getNumLoops(), 0, context));
@@ -240,7 +226,10 @@ LogicalResult OptimizerInliner::copySelecting(linalg::GenericOp op) {
       builder, op.getLoc(), types, inputs, outputs, indexing,
       op.getIteratorTypesArray(),
       [&](OpBuilder &nested, Location loc, ValueRange args) {
-        IRMapping body;
+        IRMapping body = maps.front();
+        for (auto [value, place] : capturedPlaces)
+          body.map(value, createSelect(nested, loc, args[rankPlace],
+                                       args.slice(place, runs.size())));
         for (OpOperand &operand : op->getOpOperands()) {
           unsigned place = places[operand.getOperandNumber()];
           body.map(op.getMatchingBlockArgument(&operand),
@@ -257,8 +246,16 @@ LogicalResult OptimizerInliner::copySelecting(linalg::GenericOp op) {
   return success();
 }
 
+bool OptimizerInliner::readsDifferent(Operation &op) const {
+  auto isDifferent = [&](Value value) { return differs(value); };
+  llvm::SetVector<Value> captured;
+  getUsedValuesDefinedAbove(op.getRegions(), captured);
+  return llvm::any_of(op.getOperands(), isDifferent) ||
+         llvm::any_of(captured, isDifferent);
+}
+
 LogicalResult OptimizerInliner::copy(Operation &op) {
-  if (llvm::none_of(op.getOperands(), [&](Value v) { return differs(v); }))
+  if (!readsDifferent(op))
     return copyOnce(op);
   if (llvm::none_of(op.getResultTypes(), isFlat)) {
     copyByRun(op);

@@ -66,6 +66,9 @@ public:
   /// Fails, without an error, where the op has no such copy: it is not
   /// elementwise on flat tensors.
   LogicalResult copy(Operation &op);
+  /// Whether the op reads a value, also inside of a region, that differs among
+  /// runs.
+  bool readsDifferent(Operation &op) const;
   /// What a result became; null where that differs among runs.
   Value lookup(Value formal) const;
 

@@ -166,10 +166,14 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
           inliner.map(formal, *scalar++, run);
     for (Operation &inner : func.getBody().front().without_terminator())
       if (failed(inliner.copy(inner))) {
-        InFlightDiagnostic diag =
-            op.emitOpError("expected an optimizer that is elementwise on flat "
-                           "tensors, got ")
-            << inner.getName() << " in " << op.getOptimizerAttr();
+        InFlightDiagnostic diag = op.emitOpError();
+        if (inliner.readsDifferent(inner))
+          diag << "expected linalg.generic, linalg.fill or tensor.splat where "
+                  "flat tensors meet a scalar that differs among groups, got ";
+        else
+          diag << "expected an optimizer that is elementwise on flat tensors, "
+                  "got ";
+        diag << inner.getName() << " in " << op.getOptimizerAttr();
         diag.attachNote(inner.getLoc()) << "it is here";
         return diag;
       }
@@ -177,11 +181,8 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
     for (auto [value, result, read] :
          llvm::zip(func.getBody().front().getTerminator()->getOperands(),
                    op.getResults(), optimizer->results)) {
+      // optimizer_c8: one for all runs.
       Value copy = inliner.lookup(value);
-      if (!copy)
-        return op.emitOpError("expected a value of rank 0 that is the same for "
-                              "all groups of parameters, got ")
-               << read.name << ", which depends on a scalar that differs";
       Value updated =
           createCast(rewriter, loc, copy, getLocalType(result.getType()));
       if (adaptor.getNorm())

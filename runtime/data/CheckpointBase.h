@@ -7,11 +7,10 @@
 //
 // Steps change trained parameters, their states, and buffers that have an
 // update. The rest, frozen parameters and constant buffers, is the base: a
-// checkpoint of
-// --save-trained leaves it out, and a run that goes on from one takes it from
-// where the first run took it. A digest of its values tells whether it is the
-// same: a sum over all elements of a hash of tensor, place and value, so that
-// ranks of any mesh add up what each of them holds.
+// checkpoint of --save-trained leaves it out, and a run that goes on from one
+// takes it from where the first run took it. A digest of its values tells
+// whether it is the same: a sum over all elements of a hash of tensor, place
+// and value, so that ranks of any mesh add up what each of them holds.
 //
 //===----------------------------------------------------------------------===//
 

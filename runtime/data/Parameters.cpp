@@ -98,8 +98,8 @@ static void setOptional(const Manifest &manifest, const ParameterSource &source,
     set(buffer.init, /*isBuffer=*/true);
 }
 
-/// Tells what the files lack and is drawn: that is asked for. Buffers are set
-/// without being asked, which is warned of where there is no seed.
+/// Tells what the files lack and is drawn, which is asked for, and which
+/// buffers are set to their initial values, which nobody asked for.
 static std::set<std::string>
 findDrawn(const TensorFiles &files, const ParameterSource &source,
           const std::vector<WantedTensor> &wanted,

@@ -112,8 +112,8 @@ private:
   std::optional<size_t> lastRun_; // whose outputs are in the arena
   bool hasState_ = false;
   int64_t steps_ = 0; // since the very first one
-  /// Micro-batches since the last step, the sum of their losses, and what the
-  /// next step divides by where it is not their number.
+  /// Micro-batches since the last step, their losses and counts, added up, and
+  /// what the next step divides by where it is not their number.
   int64_t accumulated_ = 0;
   LossSum accumulatedLoss_;
   std::optional<double> weight_;

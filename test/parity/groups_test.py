@@ -55,8 +55,8 @@ class Groups(StepTest):
     def build(self, fixture, mesh, *options):
         path, program = self.place("optimizer.mlir"), self.place("train")
         path.write_text(OPTIMIZER)
-        outcome = self.execute([BIN / "fsdp-compile", fixture.model, "--optimizer-file", path, "--mesh", mesh,
-                                *options, "-o", program])
+        choice = [] if "--optimizer" in options else ["--optimizer-file", path]
+        outcome = self.execute([BIN / "fsdp-compile", fixture.model, *choice, "--mesh", mesh, *options, "-o", program])
         self.assertEqual(outcome.returncode, 0, outcome.stderr)
         StepTest.programs[program] = program
         return program
@@ -89,6 +89,27 @@ class Groups(StepTest):
                     scalars = (0.5, 0.25) if member == chosen else (0.125, 0) if dims < 2 else (0.5, 0.1)
                     for suffix in "", ".momentum_buffer":
                         self.assertEqual(got[member + suffix], wanted[scalars][member + suffix], member + suffix)
+
+    def test_built_in(self):
+        """The same of optimizers that are known by name, and of all states."""
+        mesh = "shard=3"
+        for optimizer in "adamw:weight_decay=0.1", "sgd:momentum=0.9,weight_decay=0.1", "lion:weight_decay=0.1":
+            with self.subTest(optimizer=optimizer):
+                ungrouped = self.build(fixture, mesh, "--optimizer", optimizer, "--optimizer-scalars", "weight_decay")
+                grouped = self.build(fixture, mesh, "--optimizer", optimizer, "--wrap", "none",
+                                     "--group", "small=dims<2:weight_decay=0,lr=0.125")
+                dims = {member["fqn"]: len(member["shape"]) for flat in self.described(ungrouped)[0]["flat_params"]
+                        for member in flat["members"] if flat["trainable"]}
+                usual, small = (self.step(ungrouped, fixture, mesh, lr=lr, weight_decay=decay)
+                                for lr, decay in ((0.5, 0.1), (0.125, 0)))
+                got = self.step(grouped, fixture, mesh, lr=0.5)
+                for member in dims:
+                    wanted = small if dims[member] < 2 else usual
+                    names = [name for name in wanted if name == member or name.rpartition(".")[0] == member and
+                             name not in dims]
+                    self.assertGreater(len(names), 1)
+                    for name in names:
+                        self.assertEqual(got[name], wanted[name], name)
 
     def test_schedule(self):
         """A schedule makes the same part of each group's rate: two steps are those of which each is given its rates."""

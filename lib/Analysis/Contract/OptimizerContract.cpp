@@ -13,7 +13,9 @@
 #include "Initialiser.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -80,6 +82,67 @@ FloatAttr OptimizerFunction::getGroupScalar(StringAttr group,
   return own ? own.getAs<FloatAttr>(name.getValue()) : FloatAttr();
 }
 
+llvm::DenseSet<Value> fsdp::getResultSources(Operation &op, unsigned index) {
+  llvm::DenseSet<Value> sources;
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  if (!generic) {
+    sources.insert_range(op.getOperands());
+    llvm::SetVector<Value> captured;
+    getUsedValuesDefinedAbove(op.getRegions(), captured);
+    sources.insert_range(captured);
+    return sources;
+  }
+  Block *body = generic.getBody();
+  SmallVector<Value> stack{body->getTerminator()->getOperand(index)};
+  llvm::DenseSet<Value> seen;
+  while (!stack.empty()) {
+    Value value = stack.pop_back_val();
+    if (!seen.insert(value).second)
+      continue;
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && argument.getOwner() == body)
+      sources.insert(generic->getOperand(argument.getArgNumber()));
+    else if (argument || value.getDefiningOp()->getBlock() != body)
+      sources.insert(value); // from outside, or of a region inside
+    else
+      value.getDefiningOp()->walk([&](Operation *inner) {
+        llvm::append_range(stack, inner->getOperands());
+      });
+  }
+  return sources;
+}
+
+/// optimizer_c8: one state of rank 0 serves all groups, so nothing that a group
+/// has its own number for may decide it. Linear in the ops of the function.
+static LogicalResult checkSharedStates(OptimizerFunction &optimizer) {
+  llvm::DenseMap<Value, StringAttr> own; // and the scalar it depends on
+  for (auto [arg, value] :
+       llvm::zip(optimizer.args, optimizer.func.getArguments()))
+    for (NamedAttribute group : optimizer.groups)
+      if (arg.role == OptimizerRole::Scalar &&
+          cast<DictionaryAttr>(group.getValue()).contains(arg.name))
+        own[value] = arg.name;
+  Block &body = optimizer.func.getBody().front();
+  for (Operation &op : body.without_terminator())
+    for (auto [index, result] : llvm::enumerate(op.getResults()))
+      for (Value source : getResultSources(op, index))
+        if (auto it = own.find(source); it != own.end()) {
+          StringAttr scalar = it->second;
+          own[result] = scalar;
+          break;
+        }
+  for (auto [result, value] :
+       llvm::zip(optimizer.results, body.getTerminator()->getOperands()))
+    if (auto it = own.find(value); it != own.end() &&
+                                   result.role == OptimizerRole::State &&
+                                   result.isScalarShaped())
+      return emitInputError(optimizer.func,
+                            "optimizer_c8: expected groups that leave ")
+             << it->second << " alone, since " << result.name
+             << ", a state that all parameters share, depends on it";
+  return success();
+}
+
 /// optimizer_c8
 static LogicalResult readGroups(OptimizerFunction &optimizer) {
   func::FuncOp func = optimizer.func;
@@ -114,7 +177,7 @@ static LogicalResult readGroups(OptimizerFunction &optimizer) {
                << entry.getValue();
     }
   }
-  return success();
+  return checkSharedStates(optimizer);
 }
 
 FailureOr<OptimizerFunction> fsdp::readOptimizer(func::FuncOp func) {

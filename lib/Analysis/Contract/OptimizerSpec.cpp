@@ -308,6 +308,9 @@ OptimizerSpec::parseRunTimeScalars(llvm::ArrayRef<std::string> texts) const {
       if (llvm::is_contained(names, name))
         return llvm::createStringError("expected " + name +
                                        " once, got it twice");
+      if (isSet("nesterov") && name == "dampening")
+        return llvm::createStringError(
+            "expected dampening of 0 beside nesterov, got it at run time");
       // Names outlive the texts.
       names.push_back(findRow(getTable(kind), name)->name);
     }
@@ -322,5 +325,8 @@ llvm::Error OptimizerSpec::checkNumber(StringRef name, double value) const {
     return llvm::createStringError("expected a number that may be given at run "
                                    "time, got '" +
                                    name + "'");
-  return OptimizerSpec(*this).set(name, printShortest(value));
+  OptimizerSpec changed(*this);
+  if (llvm::Error error = changed.set(name, printShortest(value)))
+    return error;
+  return changed.checkTogether();
 }

@@ -18,6 +18,7 @@ using Rule = GroupSpec::Rule;
 
 static llvm::Expected<Rule> parseRule(StringRef text) {
   Rule rule;
+  rule.text = text.str();
   StringRef rest = text;
   if (rest.consume_front("dims") && rest.find_first_of("<>") == 0) {
     bool isLess = rest.front() == '<';
@@ -118,6 +119,15 @@ static bool holds(const Rule &rule, StringRef name, int64_t dims) {
   llvm_unreachable("all kinds are listed");
 }
 
+static bool holds(const Rule &rule, const ParamInfo &param) {
+  int64_t dims = param.getType().getRank();
+  if (holds(rule, param.fqn, dims))
+    return true;
+  return param.tied &&
+         llvm::any_of(param.tied.getAsValueRange<StringAttr>(),
+                      [&](StringRef name) { return holds(rule, name, dims); });
+}
+
 static std::optional<unsigned> findGroup(ArrayRef<GroupSpec> specs,
                                          StringRef name, int64_t dims) {
   for (auto [index, spec] : llvm::enumerate(specs))
@@ -148,6 +158,14 @@ fsdp::assignGroups(ArrayRef<ParamInfo> params, ArrayRef<GroupSpec> specs) {
     if (group)
       (param.isTrainable() ? trained : frozen).set(*group);
   }
+  for (const GroupSpec &spec : specs)
+    for (const Rule &rule : spec.rules)
+      if (llvm::none_of(params, [&](const ParamInfo &param) {
+            return holds(rule, param);
+          }))
+        return llvm::createStringError("expected rules of group '" + spec.name +
+                                       "' that a parameter matches, got '" +
+                                       rule.text + "'");
   for (auto [index, spec] : llvm::enumerate(specs))
     if (!trained.test(index))
       return llvm::createStringError(

@@ -54,7 +54,8 @@ static std::string describeReserved(ModuleOp module, BudgetAttr budget,
   return "scratch memory of " + where + "products";
 }
 
-/// ", where 2 checkpointed modules (h.0, h.1) stand"; empty where none do.
+/// ", with what the rule of 2 checkpointed modules (h.0, h.1) keeps"; empty
+/// where there is no such rule.
 static std::string describeCheckpoints(ProgramOp program) {
   llvm::SetVector<StringRef> modules;
   for (auto launch : program.getOps<LaunchOp>())

@@ -44,6 +44,11 @@ struct OptimizerFunction {
 };
 
 /// Reads `@optimizer` of `module`, which must be there.
+/// The values that the result @index of @op is computed from: of a
+/// linalg.generic, those that what it yields for that result depends on; of
+/// other ops, all operands and all values from outside that regions use.
+llvm::DenseSet<Value> getResultSources(Operation &op, unsigned index);
+
 FailureOr<OptimizerFunction> readOptimizer(ModuleOp module);
 
 /// Reads an optimizer function that is already known to be one (later levels).

@@ -35,6 +35,8 @@ struct GroupSpec {
   struct Rule {
     enum class Kind { Glob, Less, LessEqual, Greater, GreaterEqual };
     Kind kind = Kind::Glob;
+    /// As it was given.
+    std::string text;
     /// Of Kind::Glob.
     std::optional<llvm::GlobPattern> glob;
     /// Of the others.
@@ -57,8 +59,8 @@ struct GroupSpec {
 };
 
 /// The index in @specs of each parameter's group; nullopt where no rule holds.
-/// Fails where the names of one tied parameter are of different groups, and
-/// where a group gets no parameter that is trained.
+/// Fails where the names of one tied parameter are of different groups, where a
+/// group gets no parameter that is trained, and where a rule holds for none.
 llvm::Expected<SmallVector<std::optional<unsigned>>>
 assignGroups(ArrayRef<ParamInfo> params, ArrayRef<GroupSpec> specs);
 

@@ -272,15 +272,16 @@ static LogicalResult verifyRuns(UpdateOp op, FlatParamOp flat,
   for (size_t run = 1; run < runs; ++run)
     llvm::append_range(expected, scalars);
   if (op.getRunScalars().getTypes() == TypeRange(expected) &&
-      (runs == 1 || op.getRank()))
+      (runs > 1) == bool(op.getRank()))
     return success();
-  return emitAgainst(flat, op,
-                     "expected a rank and " + Twine(expected.size()) +
-                         " scalars of the types of those of @" +
-                         optimizer.getName() + " for the " + Twine(runs - 1) +
-                         " runs behind the first, got " +
-                         (op.getRank() ? "a rank and " : "no rank and ") +
-                         Twine(op.getRunScalars().size()));
+  return emitAgainst(
+      flat, op,
+      "expected " + Twine(runs > 1 ? "a rank and " : "no rank and ") +
+          Twine(expected.size()) + " scalars of the types of those of @" +
+          optimizer.getName() + " for " + Twine(runs) +
+          " runs of groups, got " +
+          (op.getRank() ? "a rank and " : "no rank and ") +
+          Twine(op.getRunScalars().size()));
 }
 
 LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbolTable) {

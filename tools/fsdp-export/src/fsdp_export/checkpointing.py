@@ -114,4 +114,6 @@ def _rule(modules: list[str], classes, root: nn.Module) -> str:
                   if type(child).__name__ in classes]
     if sorted(of_classes) == sorted(modules):
         return f"module:{','.join(classes)}"
+    if "" in modules:
+        return f"module:{type(root).__name__}"
     return ",".join(modules)

@@ -50,6 +50,10 @@ def read(optimizer: torch.optim.Optimizer, module: nn.Module) -> StepOptimizer:
             f"expected an optimizer of torch.optim among {', '.join(_KINDS)}, "
             f"got {type(optimizer).__module__}.{kind}; leave it out, and give "
             "fsdp-compile one by --optimizer or --optimizer-file")
+    if optimizer.state:
+        raise ExportError("expected an optimizer that has made no step, got "
+                          f"states of {len(optimizer.state)} parameters: runs "
+                          "begin with their initial values")
     first, *others = optimizer.param_groups
     usual = _values(first, optimizer)
     numbers, group_of, seen = {}, {}, {}
