@@ -25,6 +25,9 @@ WORDS = ("have", "differs", "not", "cannot arise")
 OPTIONS = ("include/fsdp/Passes/Pipelines.h", "include/fsdp-rt/scalars.h", "tools/lib/Driver/*.cpp",
            "tools/fsdp-*/*.cpp", "runtime/main/*.cpp", "runtime/devices/*/*.cpp", "runtime/devices/*/*/*.cpp",
            "tools/fsdp-export/**/*.py")
+# "--name" in a table of options or a parser, "name" as LLVM's command line or a table of a device's settings has it.
+OPTION = r'(?:"--|\*this,\s*"|cl::(?:opt|list|alias)\b[^;]*?[({]\s*")([a-z][a-z0-9-]*)"'
+SETTING = r'^ *\{"([a-z][a-z0-9-]*)", "[^"]*\|'
 GOOGLE_TEST = r"\b(?:TYPED_TEST|TEST(?:_[FP])?)\(\s*(\w+)\s*,\s*(\w+)\s*\)"
 
 
@@ -71,7 +74,7 @@ class Tree:
             for name in re.findall(r"\badd_test\(\s*NAME\s+([\w.-]+)[\s)]", path.read_text()):
                 self.names[name].add(path)
         self.options = {name for pattern in OPTIONS for path in root.glob(pattern)
-                        for name in re.findall(r'"(?:--)?([a-z][a-z0-9-]*)"', path.read_text())}
+                        for kind in (OPTION, SETTING) for name in re.findall(kind, path.read_text(), re.M)}
 
     def files(self, *folders, suffixes):
         for folder in folders:
