@@ -241,6 +241,45 @@ class EmitSo(unittest.TestCase):
             self.assertRegex(scalars[name], "unless set; of train, train_accumulated$")
         self.assertNotIn('"accumulated"', header)
 
+    def test_generates(self):
+        """tools/steps/generate.c: the likeliest byte behind a text is that of the logits that the executable saves."""
+        steps = Path(__file__).parents[2] / "tools" / "steps"
+        model, folder = steps / "gpt2-bytes", self.dir / "generate"
+        folder.mkdir()
+        for mesh, kind, output in (("shard=1", "so", "libgpt2.so"), ("shard=2", "exe", "train")):
+            run(ARGS.bin / "fsdp-compile", model / "model.mlir.gz", "--optimizer-file", model / "optimizer.mlir",
+                "--mesh", mesh, "--emit", kind, "-o", folder / output)
+        generate = folder / "generate"
+        run(ARGS.cc, "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-I", folder, "-I", ARGS.include,
+            steps / "generate.c", folder / "libgpt2.so", "-L", ARGS.lib, "-lfsdp-rt", "-lm",
+            f"-Wl,-rpath,{ARGS.lib}:$ORIGIN", "-o", generate)
+        text, saved, outputs = folder / "text", folder / "saved", folder / "outputs.safetensors"
+        # Two ranks read a window each, of one target more than positions.
+        window = b"Whoever reads this knows what a window of sixty-four bytes holds. "
+        text.write_bytes(window * 100)
+        run(folder / "train", "--init", "seed=0", "--data", text, "--steps", 5, "--save", saved, "--quiet")
+        text.write_bytes(window[:65] * 2)
+        run(folder / "train", "--resume", saved, "--eval-data", text, "--save-outputs", outputs, "--quiet")
+        data = outputs.read_bytes()
+        length = struct.unpack("<Q", data[:8])[0]
+        logits = json.loads(data[8:8 + length])["logits"]
+        self.assertEqual(logits["shape"][1:], [2, 1, 64, 256])
+        first = 8 + length + logits["data_offsets"][0]
+        for prompt in (window[:1], window[:17], window[:64]):
+            at = first + (len(prompt) - 1) * 256 * 4
+            row = struct.unpack("<256f", data[at:at + 1024])
+            said = subprocess.run([generate, saved, prompt, "1", "0"], check=True, capture_output=True).stdout
+            self.assertEqual(said, prompt + bytes([row.index(max(row))]) + b"\n")
+        # Drawn bytes are those of the seed.
+        drawn = {seed: subprocess.run([generate, saved, "A", "20", "1", seed], check=True, capture_output=True).stdout
+                 for seed in ("1", "2")}
+        self.assertNotEqual(drawn["1"], drawn["2"])
+        for words, message in (([saved, ""], "usage: "), ([folder, "x"], "expected a checkpoint"),
+                               ([saved, "x", "1", "-1"], "expected a temperature")):
+            refused = subprocess.run([generate, *words, *(["1"] if len(words) < 3 else [])], capture_output=True, text=True)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(message, refused.stderr)
+
     def test_refuses_a_library_called_like_a_header(self):
         with self.assertRaisesRegex(AssertionError, "exit status 1\n.*error: "
                                     "expected the name of a library"):
