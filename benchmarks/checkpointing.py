@@ -25,7 +25,7 @@ def measure(compiler, model, options):
     program = text[text.index("fsdp.program @train"):]
     arena = dict(re.findall(r"(\w+) = (\d+)", re.search(r"#fsdp\.arena<([^>]*)>", program)[1]))
     return int(arena["bytes"]), int(arena["bytes"]) - int(arena.get("state", 0)), len(
-        re.findall(r"fsdp\.launch ", program.split("\nfsdp.program", 1)[0]))
+        re.findall(r"fsdp\.launch ", re.split(r"\n\s*fsdp\.program ", program)[0]))
 
 
 def main():
