@@ -87,8 +87,10 @@ FSDP_RT_EXPORT void fsdp_destroy(fsdp_session *session);
 FSDP_RT_EXPORT const char *fsdp_last_error(const fsdp_session *session);
 
 /* An option of the device that runs the program, by its name on the command
- * line, where --help lists names and values: "blas", "graph", "channel".
- * Before the first initial state. */
+ * line, where --help lists names and values: "blas", "graph", "channel". Or
+ * "lr-schedule", as on the command line but for warm-up by tokens: each step
+ * then takes its part of the rates that are set, whatever a checkpoint's
+ * schedule was. Before the first initial state. */
 FSDP_RT_EXPORT fsdp_code fsdp_set_option(fsdp_session *session,
                                          const char *name, const char *value);
 

@@ -58,6 +58,8 @@ public:
   /// The last step before those that all have lastRatio(); none where there is
   /// none.
   std::optional<int64_t> lastStep() const;
+  /// Whether resolve() decides when it has warmed up.
+  bool needsTokens() const { return warmupTokens_ != 0; }
   double lastRatio() const;
 
   /// What parse() reads as the same schedule, with each constant that is not

@@ -134,6 +134,8 @@ Status Session::setOption(const std::string &name, const std::string &value) {
   if (!pending_)
     return Status::failed("expected '" + name +
                           "' before the first initial state, got it after");
+  if (name == "lr-schedule")
+    return setSchedule(value).withContext(name);
   RankOptions &options = pending_->options;
   if (Status s = options.device.device->settings().check(name, value))
     return s.withContext(name);

@@ -39,7 +39,8 @@ public:
   int firstRank() const { return firstRank_; }
   int rankCount() const { return rankCount_; }
 
-  /// A setting of the device (hal/DeviceSettings.h), before the ranks start.
+  /// A setting of the device (hal/DeviceSettings.h), or "lr-schedule", before
+  /// the ranks start.
   Status setOption(const std::string &name, const std::string &value);
   /// The first of these starts the ranks.
   Status initializeFromSeed(uint64_t seed);
@@ -79,6 +80,7 @@ private:
   RankTeam::Call copyInputs(size_t program) const;
   void beginFrom(int64_t step);
   Status takeScalars(const data::CheckpointOrigin &origin);
+  Status setSchedule(const std::string &text);
   /// Of the manifest's program of this number.
   struct RankScalar {
     size_t program;
@@ -103,11 +105,14 @@ private:
   /// Those that the caller set, and what of them and the defaults is saved.
   std::set<std::string> givenScalars_;
   std::map<std::string, double> scalars_;
-  /// The checkpoint's, which holds as long as the caller sets no learning rate.
+  /// The caller's makes parts of the rates that are set; a checkpoint's holds
+  /// as long as the caller sets no learning rate.
   std::optional<data::RateSchedule> rateSchedule_;
+  bool isScheduleGiven_ = false;
   bool hasSchedule() const {
     return rateSchedule_ &&
-           !givenScalars_.count(data::scalars::learningRate.name);
+           (isScheduleGiven_ ||
+            !givenScalars_.count(data::scalars::learningRate.name));
   }
   std::optional<size_t> lastRun_; // whose outputs are in the arena
   bool hasState_ = false;

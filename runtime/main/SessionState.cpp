@@ -19,7 +19,8 @@ Status Session::initializeFromSeed(uint64_t seed) {
   if (Status s = agreeOnStart(Status::ok(), "of seed " + std::to_string(seed)))
     return s;
   hasState_ = false;
-  rateSchedule_.reset();
+  if (!isScheduleGiven_)
+    rateSchedule_.reset();
   ParameterSource source;
   source.seed = seed;
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
@@ -35,7 +36,8 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
   if (Status s = agreeOnStart(Status::ok(), "of a file"))
     return s;
   hasState_ = false;
-  rateSchedule_.reset();
+  if (!isScheduleGiven_)
+    rateSchedule_.reset();
   ParameterSource source;
   source.files = {path};
   source.cast = cast;
@@ -70,9 +72,11 @@ Result<int64_t> Session::resume(const std::string &directory) {
     return s;
   if (Status s = takeScalars(found->origin))
     return s;
-  rateSchedule_.reset();
+  if (!isScheduleGiven_)
+    rateSchedule_.reset();
   if (const std::string &text = found->origin.rateSchedule;
-      !text.empty() && !manifest_.train().rates().empty()) {
+      !isScheduleGiven_ && !text.empty() &&
+      !manifest_.train().rates().empty()) {
     Result<RateSchedule> schedule = RateSchedule::parse(text);
     if (!schedule.isOk())
       return schedule.status().withContext(found->path + ": lr_schedule");
@@ -81,6 +85,22 @@ Result<int64_t> Session::resume(const std::string &directory) {
   beginFrom(found->step);
   checkpoints_.push_back(found->path);
   return found->step;
+}
+
+Status Session::setSchedule(const std::string &text) {
+  if (manifest_.train().rates().empty())
+    return Status::failed("expected a program whose optimizer has the scalar "
+                          "lr, got one without");
+  Result<RateSchedule> schedule = RateSchedule::parse(text);
+  if (!schedule.isOk())
+    return schedule.status();
+  // The caller alone knows how many micro-batches a step has.
+  if (schedule->needsTokens())
+    return Status::failed("expected warmup in steps, got warmup-tokens: a "
+                          "session does not know how many its steps take");
+  rateSchedule_ = std::move(*schedule);
+  isScheduleGiven_ = true;
+  return Status::ok();
 }
 
 /// Those of the program that trains and that the caller has not set.

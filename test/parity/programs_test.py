@@ -45,6 +45,23 @@ class Programs(StepTest):
         lines = self.run_words(library, mesh, backend, [*words, f"save={folder}"], start, first)
         return lines, self.saved(folder, step), folder
 
+    def test_schedule(self):
+        """A schedule that the caller gives makes parts of the rate that the caller sets, before and after a resume."""
+        library = self.library("shard=2", "--accumulate-in", "shard")
+        table = "--lr-schedule=table:1=0.5,2=0.25,3=1"
+        rates = [fixture.lr * ratio for ratio in (0.5, 0.25, 1)]
+        words = [word for rate in rates for word in (f"lr:={rate}", TRAIN)]
+        _, want, _ = self.after(library, "shard=2", "local", words, step=3)
+        _, got, _ = self.after(library, "shard=2", "local", [table, TRAIN, f"lr:={fixture.lr}", TRAIN, TRAIN], step=3)
+        self.assertEqual(got, want)
+        _, _, folder = self.after(library, "shard=2", "local", [table, TRAIN])
+        _, resumed, _ = self.after(library, "shard=2", "local", [table, TRAIN, TRAIN], folder, 1, step=3)
+        self.assertEqual(resumed, want)
+        for option, message in (("--lr-schedule=linear:warmup-tokens=5,steps=9", "got warmup-tokens"),
+                                ("--lr-schedule=sine", "lr-schedule: expected")):
+            (line,) = self.run_words(library, "shard=2", "local", [option])
+            self.assertIn(message, line)
+
     def check_pairs(self, library, mesh, backend):
         # Of whole steps. An evaluation of its own is not saved apart: nothing was trained.
         for one in ([TRAIN], [PART, LAST], [LAST]):

@@ -2,9 +2,9 @@
 
   python3 session.py LIBRARY BACKEND PARAMS|CHECKPOINT BATCHES LR FIRST WORD..
 
-A word is a program, `save=DIR`, `NAME:=VALUE` for a scalar, or `?WORD` for one that must be refused, whose reason is
-printed. Inputs of the i-th run of a program that trains are batch FIRST + i; those of an evaluation always the same.
-Programs that return a loss print it.
+A word is a program, `save=DIR`, `NAME:=VALUE` for a scalar, `?WORD` for one that must be refused, whose reason is
+printed, or `--NAME=VALUE` for an option, set before the start. Inputs of the i-th run of a program that trains are batch
+FIRST + i; those of an evaluation always the same. Programs that return a loss print it.
 """
 import ctypes
 import json
@@ -69,6 +69,11 @@ class Session:
 
 def main(library, backend, start, batches, lr, first, *words):
     session = Session(library, backend)
+    for word in (word for word in words if word.startswith("--")):
+        name, value = word.removeprefix("--").split("=", 1)
+        if reason := session.refuses("fsdp_set_option", name.encode(), value.encode()):
+            return print(reason)
+    words = [word for word in words if not word.startswith("--")]
     if start.endswith(".safetensors"):
         session.call("fsdp_init_from_file", start.encode(), 0)
     else:
