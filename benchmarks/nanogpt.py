@@ -5,14 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 #===----------------------------------------------------------------------===#
-"""Trains a small GPT as nanoGPT's train.py does, without dropout: two groups of AdamW, warm-up and cosine, accumulation over
-4, clipping; 80 steps of 2 ranks, in f32 and under autocast to bf16. Prints how far losses and norms of gradients are from
-those of one PyTorch process with the same batches, and whether a run resumed at step 40 differs.
+"""Trains a small GPT as nanoGPT's train.py does, without dropout: two groups of AdamW, warm-up and cosine,
+accumulation over 4, clipping; 80 steps of 2 ranks, in f32 and under autocast to bf16. Prints how far losses and norms of
+gradients are from those of one PyTorch process with the same batches, and whether a run resumed at step 40 differs.
 
   v/bin/python benchmarks/nanogpt.py [build/bin]
 
-with torch, torch-mlir and fsdp-export in v. Exits 1 where losses in f32 are off by over 1e-6, those under autocast by over
-4 times PyTorch's own distance from f32, or where the resumed run differs.
+with torch, torch-mlir and fsdp-export in v. Exits 1 where losses in f32 are off by over 1e-6, those under autocast by
+over 4 times PyTorch's own distance from f32, or where the resumed run differs.
 """
 import contextlib
 import json

@@ -276,7 +276,8 @@ class EmitSo(unittest.TestCase):
         self.assertNotEqual(drawn["1"], drawn["2"])
         for words, message in (([saved, ""], "usage: "), ([folder, "x"], "expected a checkpoint"),
                                ([saved, "x", "1", "-1"], "expected a temperature")):
-            refused = subprocess.run([generate, *words, *(["1"] if len(words) < 3 else [])], capture_output=True, text=True)
+            refused = subprocess.run([generate, *words, *(["1"] if len(words) < 3 else [])], capture_output=True,
+                                     text=True)
             self.assertEqual(refused.returncode, 1)
             self.assertIn(message, refused.stderr)
 

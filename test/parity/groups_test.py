@@ -7,6 +7,7 @@ from steps import BIN, StepTest, fixture, in_turn, ranks_of
 OPTIMIZER = """
 #all = affine_map<(i) -> (i)>
 #one = affine_map<(i) -> ()>
+#none = affine_map<() -> ()>
 func.func @optimizer(
     %p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "param"}},
     %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "grad"}},
@@ -22,8 +23,7 @@ func.func @optimizer(
   %n = tensor.dim %p, %c0 : tensor<?xf32>
   %e = tensor.empty(%n) : tensor<?xf32>
   %e0 = tensor.empty() : tensor<f32>
-  %scalars:2 = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>, affine_map<() -> ()>, affine_map<() -> ()>],
-                               iterator_types = []}
+  %scalars:2 = linalg.generic {indexing_maps = [#none, #none, #none, #none], iterator_types = []}
       ins(%step, %lr : tensor<f32>, tensor<f32>) outs(%e0, %e0 : tensor<f32>, tensor<f32>) {
   ^bb0(%s: f32, %r: f32, %o0: f32, %o1: f32):
     %next = arith.addf %s, %c1 : f32
@@ -73,7 +73,7 @@ class Groups(StepTest):
         return {name: tensor for (_, name), tensor in self.saved(folder, 1).items()}
 
     def test_step(self):
-        """Each parameter and its momentum are bit for bit those of a program without groups whose scalars are the group's."""
+        """Each parameter and its momentum are bit for bit those of a program whose scalars are the group's."""
         for mesh, options in in_turn(MESHES, OPTIONS):
             with self.subTest(mesh=mesh, options=options):
                 ungrouped = self.build(fixture, mesh, *options)

@@ -1,0 +1,130 @@
+"""Every pair of values of the options that decide a step, in few programs: each beside the same step on one rank.
+
+What one rank reads here are the batches of all ranks and micro-batches, as micro-batches of its own: the mean of means
+is the same. It has what decides numbers (types, optimizer, groups, clipping, schedule), and nothing else.
+"""
+import array
+import itertools
+import math
+import random
+import unittest
+
+from steps import BIN, TURN, StepTest, fixture, ranks_of, read_tensors, write_tensors
+
+STEPS = 3
+# Options of the compiler by axis and value; those of NUMBERS are the reference's, too. RUNS are options of the program.
+NUMBERS = {
+    "types": {"f32": (), "bf16": ("--param-dtype", "bf16"),
+              "reduced in f32": ("--param-dtype", "bf16", "--reduce-dtype", "f32")},
+    "optimizer": {"momentum": ("--optimizer", "sgd:momentum=0.9,weight_decay=0.1"),
+                  "adamw": ("--optimizer", "adamw:eps=0.01,weight_decay=0.1"),
+                  "amsgrad": ("--optimizer", "adam:eps=0.01,amsgrad=true")},
+    "groups": {"none": (), "one": ("--group", "small=dims<2:weight_decay=0"),
+               "two": ("--group", "small=dims<2:weight_decay=0,lr=0.01", "--group", "up=*.c_fc.*:lr=0.02")},
+    "clip": {"none": (), "clipped": ("--clip-norm",)},
+    "skip": {"none": (), "finite": ("--skip-nonfinite",)},
+}
+PLACES = {
+    "mesh": {mesh: ("--mesh", mesh) for mesh in
+             ("shard=2", "shard=3", "shard=4", "shard=2,replicate=2", "shard=1,replicate=2")},
+    "strategy": {"auto": (), "grads": ("--strategy", "shard_grad_op"), "none": ("--strategy", "no_shard")},
+    "wrap": {wrap: ("--wrap", wrap) for wrap in ("blocks", "none", "pieces", "size:5000")},
+    "accumulate": {"none": (), "shard": ("--accumulate-in", "shard"), "whole": ("--accumulate-in", "whole")},
+    "memory": {"none": (), "every": ("--checkpoint", "every=1"), "selective": ("--checkpoint", "selective"),
+               "full": ("--recompute", "full"), "offload": ("--offload-optimizer",)},
+    "whole": {"none": (), "biases": ("--replicate", "*.bias")},
+    "order": {"as it stands": (), "planned": ("--cluster", "h100-sxm"),
+              "fsdp": ("--cluster", "h100-sxm", "--order", "fsdp")},
+    "guard": {"none": (), "guarded": ("--guard",)},
+}
+RUNS = {"schedule": {"none": (), "linear": ("--lr-schedule", "linear:warmup=1,start=0.5,steps=5")}}
+AXES = {**NUMBERS, **PLACES, **RUNS}
+
+
+def pairs_of(row):
+    return set(itertools.combinations(row.items(), 2))
+
+
+def cover():
+    """Rows, each with a value of every axis, that have every pair of values of two axes: of sixty random rows the one
+    with most pairs that are still missing, again and again. The same ones each time.
+    """
+    chance = random.Random(1)
+    missing = {pair for (a, b) in itertools.combinations(AXES, 2) for pair in
+               itertools.product(((a, value) for value in AXES[a]), ((b, value) for value in AXES[b]))}
+    rows = []
+    while missing:
+        seed = chance.choice(sorted(missing))
+        candidates = [{axis: dict(seed).get(axis) or chance.choice(list(values)) for axis, values in AXES.items()}
+                      for _ in range(60)]
+        rows.append(max(candidates, key=lambda row: len(pairs_of(row) & missing)))
+        missing -= pairs_of(rows[-1])
+    return rows
+
+
+class Pairs(StepTest):
+    references = {}
+
+    def build(self, axes, row, *options):
+        program = self.place("train")
+        words = [word for axis in axes for word in axes[axis][row[axis]]]
+        outcome = self.execute([BIN / "fsdp-compile", fixture.model, *words, *options, "-o", program])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        StepTest.programs[program] = program
+        return program
+
+    def batches(self, ranks, micro, joined):
+        """The batches of STEPS steps, of so many ranks, or joined as micro-batches of one."""
+        tensors = {}
+        for name, (dtype, shape, data) in read_tensors(fixture.batches).items():
+            size = len(data) // (shape[0] * shape[1])
+            parts = [data[at * size:(at + 1) * size] for at in range(shape[0] * shape[1])]
+            count = STEPS * micro * ranks
+            body = b"".join(parts[at % len(parts)] for at in range(count))
+            tensors[name] = (dtype, [count, 1, *shape[2:]] if joined else [STEPS * micro, ranks, *shape[2:]], body)
+        path = self.place("batches.safetensors")
+        write_tensors(path, tensors)
+        return path
+
+    def result(self, program, row, ranks, micro, joined):
+        """Parameters after STEPS steps."""
+        folder = self.place("saves")
+        count = micro * ranks if joined else micro
+        words = [program, "-n", 1 if joined else ranks, "--params", fixture.params, "--data",
+                 self.batches(ranks, micro, joined), "--steps", STEPS, "--lr", 0.05, "--threads", 1, "--quiet",
+                 "--save", folder, *RUNS["schedule"][row["schedule"]]]
+        words += ["--accumulate", count] if count > 1 else []
+        words += ["--clip-norm", 0.5] if row["clip"] != "none" else []
+        outcome = self.execute(words)
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        return {name: array.array("f", data) for name, (dtype, _, data) in
+                read_tensors(folder / f"step-{STEPS:08}" / "params.safetensors").items() if dtype == "F32"}
+
+    def reference(self, row, ranks, micro):
+        key = tuple(row[axis] for axis in (*NUMBERS, "schedule")) + (ranks, micro)
+        if key not in self.references:
+            program = self.build(NUMBERS, row, "--mesh", "shard=1", "--accumulate-in", "shard")
+            self.references[key] = self.result(program, row, ranks, micro, joined=True)
+        return self.references[key]
+
+    def test_rows(self):
+        # The first rows have most pairs.
+        rows = cover() if TURN == "all" else cover()[:10]
+        before = {name: array.array("f", data) for name, (dtype, _, data) in read_tensors(fixture.params).items()
+                  if dtype == "F32"}
+        for row in rows:
+            with self.subTest(**row):
+                ranks, micro = ranks_of(row["mesh"]), 1 if row["accumulate"] == "none" else 2
+                got = self.result(self.build({**NUMBERS, **PLACES}, row), row, ranks, micro, joined=False)
+                want = self.reference(row, ranks, micro)
+                self.assertEqual(got.keys(), want.keys())
+                # What is rounded to bf16 before it is added up, in another order of ranks, is that much off.
+                limit = {"f32": 2e-4, "reduced in f32": 2e-3, "bf16": 3e-2}[row["types"]]
+                change = math.hypot(*(w - b for name in want for w, b in zip(want[name], before[name])))
+                off = math.hypot(*(g - w for name in want for g, w in zip(got[name], want[name])))
+                self.assertGreater(change, 0)
+                self.assertLess(off / change, limit)
+
+
+if __name__ == "__main__":
+    unittest.main()
