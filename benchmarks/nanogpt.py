@@ -6,8 +6,8 @@
 #
 #===----------------------------------------------------------------------===#
 """Trains a small GPT as nanoGPT's train.py does, without dropout: two groups of AdamW, warm-up and cosine,
-accumulation over 4, clipping; 80 steps of 2 ranks, in f32 and under autocast to bf16. Prints how far losses and norms of
-gradients are from those of one PyTorch process with the same batches, and whether a run resumed at step 40 differs.
+accumulation over 4, clipping; 80 steps of 2 ranks, in f32 and under autocast to bf16. Prints how far losses and norms
+of gradients are from those of one PyTorch process with the same batches, and whether a run resumed at step 40 differs.
 
   v/bin/python benchmarks/nanogpt.py [build/bin]
 
