@@ -433,3 +433,67 @@ func.func @optimizer(
   %i = arith.index_cast %n : index to i64
   return %p : tensor<?xf32>
 }
+
+// -----
+
+// Case: a group of another scalar.
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+// optimizer_c8
+// expected-error @below {{optimizer_c8: expected one of the scalars of @optimizer (lr) for group "small", got "beta"}}
+func.func @optimizer(
+    %p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "param"}},
+    %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "grad"}},
+    %lr: tensor<f32> {fsdp.optimizer = {role = "scalar", name = "lr", default = 0.1 : f64}})
+    -> (tensor<?xf32> {fsdp.optimizer = {role = "param", name = "param"}})
+    attributes {fsdp.optimizer_groups = {small = {beta = 0.5}}} {
+  return %p : tensor<?xf32>
+}
+
+// -----
+
+// Case: a number of another type.
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+// expected-error @below {{optimizer_c8: expected a finite f64 number for "lr" of group "small", got 1 : i64}}
+func.func @optimizer(
+    %p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "param"}},
+    %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "grad"}},
+    %lr: tensor<f32> {fsdp.optimizer = {role = "scalar", name = "lr", default = 0.1 : f64}})
+    -> (tensor<?xf32> {fsdp.optimizer = {role = "param", name = "param"}})
+    attributes {fsdp.optimizer_groups = {small = {lr = 1 : i64}}} {
+  return %p : tensor<?xf32>
+}
+
+// -----
+
+// Case: a group that is no dictionary.
+func.func @forward_backward(
+    %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %x: tensor<4xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<f32> {fsdp.loss},
+        tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %x : tensor<f32>, tensor<4xf32>
+}
+// expected-error @below {{optimizer_c8: expected groups of @optimizer with names without dots and a dictionary of numbers each, got "small" = 5.000000e-01 : f64}}
+func.func @optimizer(
+    %p: tensor<?xf32> {fsdp.optimizer = {role = "param", name = "param"}},
+    %g: tensor<?xf32> {fsdp.optimizer = {role = "grad", name = "grad"}},
+    %lr: tensor<f32> {fsdp.optimizer = {role = "scalar", name = "lr", default = 0.1 : f64}})
+    -> (tensor<?xf32> {fsdp.optimizer = {role = "param", name = "param"}})
+    attributes {fsdp.optimizer_groups = {small = 0.5}} {
+  return %p : tensor<?xf32>
+}

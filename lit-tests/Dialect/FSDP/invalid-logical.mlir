@@ -390,3 +390,30 @@ func.func @update_of_unknown(%p: !fsdp.sharded<@h0, f32>) {
   %p1 = fsdp.update @sgd(%p) : (!fsdp.sharded<@h0, f32>) -> (!fsdp.sharded<@h0, f32>)
   return
 }
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 16 [<"w", tensor<8xf32> at 0>, <"b", tensor<8xf32> at 8 group "no_decay">] {trainable, unit = ""}
+func.func private @sgd(tensor<?xf32>, tensor<f32> {fsdp.optimizer = {role = "scalar", name = "lr"}}) -> tensor<?xf32>
+// update_c4
+func.func @update_without_scalars_of_a_run(%p: !fsdp.sharded<@h0, f32>, %lr: tensor<f32>) {
+  // expected-error @below {{expected a rank and 1 scalars of the types of those of @sgd for 2 runs of groups, got no rank and 0}}
+  %p1 = fsdp.update @sgd(%p, %lr) : (!fsdp.sharded<@h0, f32>, tensor<f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+func.func private @sgd(tensor<?xf32>, tensor<f32> {fsdp.optimizer = {role = "scalar", name = "lr"}}) -> tensor<?xf32>
+func.func @update_with_a_rank_for_one_run(%p: !fsdp.sharded<@h0, f32>, %lr: tensor<f32>, %rank: tensor<i64>) {
+  // expected-error @below {{expected no rank and 0 scalars of the types of those of @sgd for 1 runs of groups, got a rank and 0}}
+  %p1 = fsdp.update @sgd(%p, %lr) rank %rank : tensor<i64> : (!fsdp.sharded<@h0, f32>, tensor<f32>) -> (!fsdp.sharded<@h0, f32>)
+  return
+}

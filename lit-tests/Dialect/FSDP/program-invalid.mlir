@@ -492,7 +492,6 @@ module attributes {fsdp.modules = [{checkpoint = "yes", class = "M", fqn = ""}]}
 
 // -----
 
-// discardable_c6
 func.func private @f(%x: tensor<4xf32>, %o: tensor<f32>) -> tensor<f32>
 fsdp.program @step(%x: tensor<4xf32>) -> (tensor<f32> {fsdp.loss}) {
   // expected-error @below {{expected fsdp.checkpoint with a #fsdp.checkpoint, got "h.0"}}
