@@ -246,10 +246,9 @@ std::vector<OptionSpec> makeTable() {
        "go on from the newest checkpoint in DIR, or from the checkpoint DIR; "
        "auto: from the newest in --save's directory, or where it has none from "
        "--params or --init, which also give what a checkpoint of "
-       "--save-trained "
-       "leaves out. Of --data, --accumulate, --lr, --lr-schedule, "
-       "--clip-norm and --scalar, those that are not given are as when it was "
-       "saved",
+       "--save-trained leaves out. Of --data, --accumulate, --lr, "
+       "--lr-schedule, --clip-norm and --scalar, those that are not given are "
+       "as when it was saved",
        setText(&O::resume)},
       {"--data", "SOURCE",
        "a safetensors file: inputs by name, [batch, rank, ...]; FILE.bin: "

@@ -7,10 +7,9 @@
 
 #include "main/Rank.h"
 
-#include "data/CheckpointBase.h"
-
 #include "main/Main.h"
 
+#include "data/CheckpointBase.h"
 #include "data/Elements.h"
 #include "data/Parameters.h"
 #include "data/Sharding.h"

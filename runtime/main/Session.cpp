@@ -380,10 +380,10 @@ Status Session::run(const std::string &name) {
     rank.setScalar(*found, scalars::accumulationWeight.name, weight);
     rank.setScalar(*found, scalars::accumulatedCount.name,
                    accumulatedLoss_.count);
-    if (hasSchedule() && traits.updates)
+    if (const RateSchedule *rates = schedule(); rates && traits.updates)
       for (const std::string &rate : program.rates())
         rank.setScalar(*found, rate,
-                       scalars_.at(rate) * rateSchedule_->ratioOf(steps_ + 1));
+                       scalars_.at(rate) * rates->ratioOf(steps_ + 1));
     if (Status s = rank.run(*found))
       return s;
     if (rank.number() != firstRank_)

@@ -105,14 +105,16 @@ private:
   /// Those that the caller set, and what of them and the defaults is saved.
   std::set<std::string> givenScalars_;
   std::map<std::string, double> scalars_;
-  /// The caller's makes parts of the rates that are set; a checkpoint's holds
-  /// as long as the caller sets no learning rate.
-  std::optional<data::RateSchedule> rateSchedule_;
-  bool isScheduleGiven_ = false;
-  bool hasSchedule() const {
-    return rateSchedule_ &&
-           (isScheduleGiven_ ||
-            !givenScalars_.count(data::scalars::learningRate.name));
+  /// Schedules of learning rates: the caller's (option lr-schedule), and the
+  /// checkpoint's.
+  std::optional<data::RateSchedule> givenSchedule_, rateSchedule_;
+  /// The one in force, whose ratio multiplies each rate, or null: the caller's,
+  /// else the checkpoint's as long as the caller sets no learning rate.
+  const data::RateSchedule *schedule() const {
+    if (givenSchedule_)
+      return &*givenSchedule_;
+    bool isRateGiven = givenScalars_.count(data::scalars::learningRate.name);
+    return rateSchedule_ && !isRateGiven ? &*rateSchedule_ : nullptr;
   }
   std::optional<size_t> lastRun_; // whose outputs are in the arena
   bool hasState_ = false;

@@ -19,8 +19,7 @@ Status Session::initializeFromSeed(uint64_t seed) {
   if (Status s = agreeOnStart(Status::ok(), "of seed " + std::to_string(seed)))
     return s;
   hasState_ = false;
-  if (!isScheduleGiven_)
-    rateSchedule_.reset();
+  rateSchedule_.reset();
   ParameterSource source;
   source.seed = seed;
   if (Status s = team_->call(OnFailure::Continue, [&](Rank &rank) {
@@ -36,8 +35,7 @@ Status Session::initializeFromFile(const std::string &path, bool cast) {
   if (Status s = agreeOnStart(Status::ok(), "of a file"))
     return s;
   hasState_ = false;
-  if (!isScheduleGiven_)
-    rateSchedule_.reset();
+  rateSchedule_.reset();
   ParameterSource source;
   source.files = {path};
   source.cast = cast;
@@ -72,11 +70,9 @@ Result<int64_t> Session::resume(const std::string &directory) {
     return s;
   if (Status s = takeScalars(found->origin))
     return s;
-  if (!isScheduleGiven_)
-    rateSchedule_.reset();
+  rateSchedule_.reset();
   if (const std::string &text = found->origin.rateSchedule;
-      !isScheduleGiven_ && !text.empty() &&
-      !manifest_.train().rates().empty()) {
+      !text.empty() && !manifest_.train().rates().empty()) {
     Result<RateSchedule> schedule = RateSchedule::parse(text);
     if (!schedule.isOk())
       return schedule.status().withContext(found->path + ": lr_schedule");
@@ -98,8 +94,7 @@ Status Session::setSchedule(const std::string &text) {
   if (schedule->needsTokens())
     return Status::failed("expected warmup in steps, got warmup-tokens: a "
                           "session does not know how many its steps take");
-  rateSchedule_ = std::move(*schedule);
-  isScheduleGiven_ = true;
+  givenSchedule_ = std::move(*schedule);
   return Status::ok();
 }
 
@@ -141,7 +136,7 @@ Status Session::save(const std::string &directory) {
       const hal::DeviceFacts facts = rank.executor().device().facts();
       writer->setDevice({facts.name, facts.choices});
     }
-    writer->setScalars(scalars_, hasSchedule() ? rateSchedule_->text() : "");
+    writer->setScalars(scalars_, schedule() ? schedule()->text() : "");
     return writer->save(steps_, rank.memory());
   });
   if (status) {

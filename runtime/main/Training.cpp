@@ -216,9 +216,12 @@ Status Trainer::createRank() {
   rank_ = std::move(*rank);
   for (const auto &[name, value] : options_.scalars)
     setScalar(name, value);
-  if (options_.rateSchedule)
+  if (options_.rateSchedule) {
+    const std::map<std::string, double> scalars =
+        scalarsOf(options_, manifest_);
     for (const std::string &rate : manifest_.train().rates())
-      baseRates_[rate] = scalarsOf(options_, manifest_).at(rate);
+      baseRates_[rate] = scalars.at(rate);
+  }
   setScalar(scalars::accumulationWeight.name, double(options_.microBatches()));
   return Status::ok();
 }
