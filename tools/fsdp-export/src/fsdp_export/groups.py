@@ -40,6 +40,11 @@ class StepOptimizer:
         return f"{self.spec}{groups}, which fsdp-compile makes"
 
 
+def print_value(value: float | bool) -> str:
+    """A hyper-parameter as `--optimizer` takes it."""
+    return repr(value).lower().removesuffix(".0")
+
+
 def read(optimizer: torch.optim.Optimizer, module: nn.Module) -> StepOptimizer:
     """Raises ExportError where fsdp-compile has no such optimizer, or where it
     does not hold exactly the parameters of `module` that are trained."""
@@ -56,7 +61,7 @@ def read(optimizer: torch.optim.Optimizer, module: nn.Module) -> StepOptimizer:
                           "begin with their initial values")
     first, *others = optimizer.param_groups
     usual = _values(first, optimizer)
-    numbers, group_of, seen = {}, {}, {}
+    numbers, group_of, seen = {}, {}, set()
     names = {id(p): name for name, p in module.named_parameters()}
     for index, group in enumerate([first, *others]):
         name = re.sub(r"\W", "_", str(group.get("name", f"group{index}")))
@@ -65,7 +70,7 @@ def read(optimizer: torch.optim.Optimizer, module: nn.Module) -> StepOptimizer:
                 raise ExportError(
                     "expected an optimizer of the module's parameters, got "
                     f"another one of shape {list(parameter.shape)} in {name}")
-            seen[id(parameter)] = True
+            seen.add(id(parameter))
             if index:
                 group_of[names[id(parameter)]] = name
         if not index:
@@ -83,7 +88,7 @@ def read(optimizer: torch.optim.Optimizer, module: nn.Module) -> StepOptimizer:
     # A group that differs in nothing needs no numbers of its own.
     empty = {name for name, own in numbers.items() if not own}
     spec = f"{kind.lower()}:" + ",".join(
-        f"{key}={_text(value)}" for key, value in usual.items()
+        f"{key}={print_value(value)}" for key, value in usual.items()
         if value is not False)
     return StepOptimizer(
         spec, {n: own for n, own in numbers.items() if n not in empty},
@@ -117,7 +122,3 @@ def _differences(usual: dict, own: dict, name: str) -> dict[str, float]:
                 f"expected one {key} for all param_groups, got {usual[key]} and "
                 f"in {name} {value}: it decides what is computed")
     return {key: value for key, value in own.items() if value != usual[key]}
-
-
-def _text(value: float | bool) -> str:
-    return "true" if value is True else repr(value).removesuffix(".0")

@@ -201,7 +201,7 @@ def _refuse_stale(first: Trace, step: Step, held: Sequence[Held]) -> None:
 def _select_results(graph: fx.GraphModule, step: Step,
                     parameters: Sequence[Held], buffers: Sequence[Held],
                     first: Trace) -> list[str]:
-    """Keeps loss, gradients, changed buffers and, behind them, the loss's count;
+    """Keeps loss, gradients, changed buffers and, after them, the loss's count;
     returns the buffers' names.
 
     What a parameter, buffer or input holds after the step is its argument

@@ -18,6 +18,7 @@ from . import graphs
 from .contract import set_attributes
 from .decompositions import decompositions
 from .errors import ExportError, nearest
+from .groups import print_value
 from .lowering import lower
 from .step import dtype_name
 
@@ -54,7 +55,7 @@ class Optimizer:
     def constants(self) -> str:
         """All but the rate, as `--optimizer` takes them."""
         return f"{self.name}:" + ",".join(
-            f"{name}={repr(value).removesuffix('.0')}" for name, value in self.hyper.items()
+            f"{name}={print_value(value)}" for name, value in self.hyper.items()
             if name != "lr")
 
     def describe(self) -> dict:

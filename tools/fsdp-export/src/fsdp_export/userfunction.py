@@ -23,8 +23,8 @@ def build(target: str, recorder: InitRecorder) -> Step:
     """The step of `py:module:function`.
 
     The function takes nothing and returns (module, inputs) or (module,
-    inputs, loss), and behind them, if it likes, the optimizer of the module's
-    parameters. Inputs are a tuple or a dictionary of tensors. Without a
+    inputs, loss), either of them with the optimizer of the module's parameters
+    as a further, last entry, if there is one. Inputs are a tuple or a dictionary of tensors. Without a
     loss the module itself returns it, or something with a `loss`; with one,
     `loss(module, *inputs)` does.
     """
