@@ -44,14 +44,9 @@ static SmallVector<ModuleInfo> getModules(ModuleOp module) {
 static std::vector<WrapParam> getParams(ModuleOp module) {
   std::vector<WrapParam> params;
   for (auto flat : module.getOps<FlatParamOp>())
-    for (auto member : flat.getMembers().getAsRange<MemberAttr>()) {
-      WrapParam &param = params.emplace_back();
-      param.numel = member.getNumElements();
-      param.names.push_back(member.getFqn().str());
-      if (ArrayAttr tied = member.getTied())
-        for (auto name : tied.getAsValueRange<StringAttr>())
-          param.names.push_back(name.str());
-    }
+    for (MemberAttr member : flat.getMemberRange())
+      params.push_back(getWrapParam(member.getFqn(), member.getTied(),
+                                    member.getNumElements()));
   return params;
 }
 

@@ -62,40 +62,46 @@ struct AddOptimizer : fsdp::impl::AddOptimizerBase<AddOptimizer> {
   }
 
 private:
-  /// Appends to @scalars what groups of parameters have numbers of their own
-  /// for, those of options and of the module; fails where @spec has no such
-  /// number, or not of such a value.
+  /// Appends to @scalars the names that @groups, a dictionary as
+  /// fsdp.optimizer_groups, gives numbers for; fails where @spec has no such
+  /// number, or not of such a value. Other entries are left to readOptimizer.
+  static llvm::Error addScalarsOf(DictionaryAttr groups,
+                                  const OptimizerSpec &spec,
+                                  SmallVectorImpl<StringRef> &scalars) {
+    for (NamedAttribute group : groups) {
+      auto entries = dyn_cast<DictionaryAttr>(group.getValue());
+      if (!entries)
+        continue;
+      for (NamedAttribute entry : entries) {
+        auto value = dyn_cast<FloatAttr>(entry.getValue());
+        if (!value)
+          continue;
+        StringRef name = entry.getName();
+        if (llvm::Error error =
+                spec.checkNumber(name, value.getValueAsDouble()))
+          return llvm::createStringError(
+              "group '" + group.getName().strref() +
+              "': " + llvm::toString(std::move(error)));
+        if (!llvm::is_contained(scalars, name))
+          scalars.push_back(name);
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  /// Of the groups of options and those of the module.
   llvm::Error addGroupScalars(const OptimizerSpec &spec,
                               SmallVectorImpl<StringRef> &scalars) {
-    auto add = [&](StringRef group, StringRef name,
-                   double value) -> llvm::Error {
-      if (llvm::Error error = spec.checkNumber(name, value))
-        return llvm::createStringError(
-            "group '" + group + "': " + llvm::toString(std::move(error)));
-      StringRef kept = StringAttr::get(&getContext(), name).getValue();
-      if (!llvm::is_contained(scalars, kept))
-        scalars.push_back(kept);
-      return llvm::Error::success();
-    };
     SmallVector<std::string> texts(group.begin(), group.end());
     auto specs = GroupSpec::parseAll(texts);
     if (!specs)
       return specs.takeError();
-    for (const GroupSpec &it : *specs)
-      for (const auto &[name, value] : it.scalars)
-        if (llvm::Error error = add(it.name, name, value))
-          return error;
-    auto groups =
+    if (llvm::Error error =
+            addScalarsOf(getGroupScalars(&getContext(), *specs), spec, scalars))
+      return error;
+    auto given =
         getOperation()->getAttrOfType<DictionaryAttr>(names::kOptimizerGroups);
-    for (NamedAttribute it :
-         groups ? groups.getValue() : ArrayRef<NamedAttribute>())
-      if (auto entries = dyn_cast<DictionaryAttr>(it.getValue()))
-        for (NamedAttribute entry : entries)
-          if (auto value = dyn_cast<FloatAttr>(entry.getValue()))
-            if (llvm::Error error = add(it.getName(), entry.getName(),
-                                        value.getValueAsDouble()))
-              return error;
-    return llvm::Error::success();
+    return given ? addScalarsOf(given, spec, scalars) : llvm::Error::success();
   }
 
   /// Which arguments an optimizer of the step's has is decided there.

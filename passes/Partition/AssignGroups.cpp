@@ -20,18 +20,6 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// What @optimizer holds of the groups; readOptimizer checks it.
-static DictionaryAttr getScalars(Builder &builder, ArrayRef<GroupSpec> specs) {
-  NamedAttrList groups;
-  for (const GroupSpec &spec : specs) {
-    NamedAttrList scalars;
-    for (const auto &[name, value] : spec.scalars)
-      scalars.set(name, builder.getF64FloatAttr(value));
-    groups.set(spec.name, scalars.getDictionary(builder.getContext()));
-  }
-  return groups.getDictionary(builder.getContext());
-}
-
 static void setGroup(TracedStep &step, const ParamInfo &param,
                      StringRef group) {
   unsigned index = param.arg.getArgNumber();
@@ -108,9 +96,8 @@ private:
     if (!groups)
       return emitInputError(step.func, llvm::toString(groups.takeError()));
 
-    Builder builder(&getContext());
     optimizer.func->setAttr(names::kOptimizerGroups,
-                            getScalars(builder, *specs));
+                            getGroupScalars(&getContext(), *specs));
     for (auto [param, index] : llvm::zip(step.params, *groups))
       if (index)
         setGroup(step, param, (*specs)[*index].name);

@@ -40,56 +40,18 @@ static bool dividesBy(Operation &op, const llvm::DenseSet<Value> &values) {
   return isa<math::RsqrtOp>(op) && values.contains(op.getOperand(0));
 }
 
-static Operation *findDivision(Block &block, llvm::DenseSet<Value> &values);
-
-/// As findDivision, of an op with bodies. Elements of linalg's operands are
-/// arguments of its body, and what that yields are its results; what other ops
-/// pass to their bodies and back is not known here.
-static Operation *findDivisionInside(Operation &op,
-                                     llvm::DenseSet<Value> &values) {
-  auto depends = [&](Value it) { return values.contains(it); };
-  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
-  for (Region &region : op.getRegions())
-    for (Block &body : region) {
-      for (BlockArgument it : body.getArguments())
-        if (linalgOp ? depends(linalgOp.getMatchingOpOperand(it)->get())
-                     : llvm::any_of(op.getOperands(), depends))
-          values.insert(it);
-      if (Operation *division = findDivision(body, values))
-        return division;
-      ValueRange yielded = body.back().getOperands();
-      if (!linalgOp && llvm::any_of(yielded, depends))
-        values.insert(op.result_begin(), op.result_end());
-      if (linalgOp)
-        for (auto [result, value] : llvm::zip(op.getResults(), yielded))
-          if (depends(value))
-            values.insert(result);
-    }
-  return nullptr;
-}
-
-/// Adds to @values what depends on them in a body, and returns the first
-/// division by one of them, or null.
-static Operation *findDivision(Block &block, llvm::DenseSet<Value> &values) {
-  for (Operation &op : block) {
-    if (dividesBy(op, values))
-      return &op;
-    if (Operation *division = findDivisionInside(op, values))
-      return division;
-    if (!isa<linalg::LinalgOp>(op) &&
-        llvm::any_of(op.getOperands(),
-                     [&](Value it) { return values.contains(it); }))
-      values.insert(op.result_begin(), op.result_end());
-  }
-  return nullptr;
-}
-
-/// A division by what depends on the rate, or null.
-static Operation *findDivisionByRate(const OptimizerFunction &optimizer,
-                                     BlockArgument rate) {
+/// The first division by what depends on the rate, or null.
+static Operation *findDivisionByRate(BlockArgument rate) {
   llvm::DenseSet<Value> values{rate};
-  func::FuncOp func = optimizer.func;
-  return findDivision(func.getBody().front(), values);
+  addDependents(*rate.getOwner(), values);
+  Operation *division = nullptr;
+  rate.getOwner()->walk([&](Operation *op) {
+    if (!dividesBy(*op, values))
+      return WalkResult::advance();
+    division = op;
+    return WalkResult::interrupt();
+  });
+  return division;
 }
 
 static BlockArgument findRate(const OptimizerFunction &optimizer) {
@@ -147,7 +109,7 @@ struct BoundRate : fsdp::impl::BoundRateBase<BoundRate> {
     if (failed(optimizer))
       return signalPassFailure();
     BlockArgument rate = findRate(*optimizer);
-    Operation *division = rate ? findDivisionByRate(*optimizer, rate) : nullptr;
+    Operation *division = rate ? findDivisionByRate(rate) : nullptr;
     if (!division)
       return markAllAnalysesPreserved();
     Type type = cast<RankedTensorType>(rate.getType()).getElementType();

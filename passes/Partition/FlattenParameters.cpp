@@ -52,11 +52,8 @@ static llvm::Error applyPatterns(const TracedStep &step,
           "': " + llvm::toString(pattern.takeError()));
     bool any = false, isIgnored = false;
     for (auto [param, result] : llvm::zip(step.params, treatments.params)) {
-      bool match = pattern->match(param.fqn.getValue());
-      if (param.tied)
-        for (auto name : param.tied.getAsValueRange<StringAttr>())
-          match |= pattern->match(name);
-      if (!match)
+      if (llvm::none_of(getNames(param.fqn, param.tied),
+                        [&](StringRef name) { return pattern->match(name); }))
         continue;
       if (!takesBuffers && result == Treatment::Ignored) {
         isIgnored = true;

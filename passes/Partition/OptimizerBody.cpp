@@ -47,6 +47,13 @@ bool OptimizerInliner::differs(Value formal) const {
   return !llvm::all_equal(getByRun(formal));
 }
 
+void OptimizerInliner::findDependents(Block &body) {
+  for (BlockArgument formal : body.getArguments())
+    if (differs(formal))
+      dependents.insert(formal);
+  addDependents(body, dependents);
+}
+
 Value OptimizerInliner::lookup(Value formal) const {
   return differs(formal) ? Value() : maps.front().lookupOrNull(formal);
 }
@@ -118,18 +125,14 @@ LogicalResult OptimizerInliner::copyOnce(Operation &op) {
 //===----------------------------------------------------------------------===//
 
 void OptimizerInliner::copyByRun(Operation &op) {
-  SmallVector<bool> resultDiffers;
-  for (unsigned i = 0, e = op.getNumResults(); i != e; ++i)
-    resultDiffers.push_back(llvm::any_of(getResultSources(op, i),
-                                         [&](Value v) { return differs(v); }));
   Operation *first = nullptr;
   for (IRMapping &mapping : maps) {
     Operation *copy = builder.clone(op, mapping);
     if (!first)
       first = copy;
-    for (unsigned i = 0, e = op.getNumResults(); i != e; ++i)
-      mapping.map(op.getResult(i),
-                  (resultDiffers[i] ? copy : first)->getResult(i));
+    for (auto [formal, own, common] :
+         llvm::zip(op.getResults(), copy->getResults(), first->getResults()))
+      mapping.map(formal, dependents.contains(formal) ? own : common);
   }
 }
 
@@ -153,7 +156,7 @@ Value OptimizerInliner::createSelect(OpBuilder &nested, Location loc,
       arith::MulIOp::create(nested, loc, before, constant(runs.shardNumel));
   Value index = arith::IndexCastOp::create(
       nested, loc, i64, linalg::IndexOp::create(nested, loc, 0));
-  // The last run whose beginning is not behind the element.
+  // The last run that does not begin after the element.
   Value selected = values.back();
   for (unsigned run = values.size() - 1; run-- != 0;) {
     Value border =

@@ -63,6 +63,9 @@ public:
   void map(Value formal, Value actual, unsigned run) {
     maps[run].map(formal, actual);
   }
+  /// Where all arguments are mapped, and before the first op of @body is
+  /// copied.
+  void findDependents(Block &body);
   /// Fails, without an error, where the op has no such copy: it is not
   /// elementwise on flat tensors.
   LogicalResult copy(Operation &op);
@@ -93,6 +96,8 @@ private:
   OpBuilder &builder;
   const ShardRuns &runs;
   SmallVector<IRMapping> maps;
+  /// Values of the function that depend on arguments that differ among runs.
+  llvm::DenseSet<Value> dependents;
 };
 
 } // namespace mlir::fsdp

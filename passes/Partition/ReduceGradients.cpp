@@ -67,8 +67,8 @@ static Value averageCount(ProgramOp program) {
   return mean;
 }
 
-/// One reduce_grad right behind the last gradient of `flat`'s members, and
-/// behind `over`.
+/// One reduce_grad right after the later of the last gradient of `flat`'s
+/// members and of `over`.
 static FailureOr<Value> reduceGradient(ProgramOp program, FlatParamOp flat,
                                        llvm::StringMap<unsigned> &results,
                                        Value over) {

@@ -164,6 +164,7 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
            llvm::zip(func.getArguments(), optimizer->args))
         if (value.role == OptimizerRole::Scalar)
           inliner.map(formal, *scalar++, run);
+    inliner.findDependents(func.getBody().front());
     for (Operation &inner : func.getBody().front().without_terminator())
       if (failed(inliner.copy(inner))) {
         InFlightDiagnostic diag = op.emitOpError();

@@ -24,6 +24,13 @@ InFlightDiagnostic fsdp::emitInputError(Operation *op, const Twine &message) {
   return mlir::emitError(place, message);
 }
 
+SmallVector<StringRef> fsdp::getNames(StringAttr fqn, ArrayAttr tied) {
+  SmallVector<StringRef> names{fqn.getValue()};
+  if (tied)
+    llvm::append_range(names, tied.getAsValueRange<StringAttr>());
+  return names;
+}
+
 llvm::BitVector TracedStep::getForwardResults() {
   llvm::BitVector results(
       func.getBody().front().getTerminator()->getNumOperands());

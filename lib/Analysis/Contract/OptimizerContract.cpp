@@ -15,7 +15,6 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -82,64 +81,61 @@ FloatAttr OptimizerFunction::getGroupScalar(StringAttr group,
   return own ? own.getAs<FloatAttr>(name.getValue()) : FloatAttr();
 }
 
-llvm::DenseSet<Value> fsdp::getResultSources(Operation &op, unsigned index) {
-  llvm::DenseSet<Value> sources;
-  auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (!generic) {
-    sources.insert_range(op.getOperands());
-    llvm::SetVector<Value> captured;
-    getUsedValuesDefinedAbove(op.getRegions(), captured);
-    sources.insert_range(captured);
-    return sources;
-  }
-  Block *body = generic.getBody();
-  SmallVector<Value> stack{body->getTerminator()->getOperand(index)};
-  llvm::DenseSet<Value> seen;
-  while (!stack.empty()) {
-    Value value = stack.pop_back_val();
-    if (!seen.insert(value).second)
-      continue;
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (argument && argument.getOwner() == body)
-      sources.insert(generic->getOperand(argument.getArgNumber()));
-    else if (argument || value.getDefiningOp()->getBlock() != body)
-      sources.insert(value); // from outside, or of a region inside
-    else
-      value.getDefiningOp()->walk([&](Operation *inner) {
-        llvm::append_range(stack, inner->getOperands());
-      });
-  }
-  return sources;
+/// Adds what depends on @values in the bodies of @op, and results by what
+/// bodies yield.
+static void addDependentsInside(Operation &op, llvm::DenseSet<Value> &values) {
+  auto depends = [&](Value it) { return values.contains(it); };
+  auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
+  for (Region &region : op.getRegions())
+    for (Block &body : region) {
+      for (BlockArgument it : body.getArguments())
+        if (linalgOp ? depends(linalgOp.getMatchingOpOperand(it)->get())
+                     : llvm::any_of(op.getOperands(), depends))
+          values.insert(it);
+      addDependents(body, values);
+      ValueRange yielded = body.back().getOperands();
+      if (!linalgOp && llvm::any_of(yielded, depends))
+        values.insert(op.result_begin(), op.result_end());
+      if (linalgOp)
+        for (auto [result, value] : llvm::zip(op.getResults(), yielded))
+          if (depends(value))
+            values.insert(result);
+    }
 }
 
-/// optimizer_c8: one state of rank 0 serves all groups, so nothing that a group
-/// has its own number for may decide it. Linear in the ops of the function.
+void fsdp::addDependents(Block &block, llvm::DenseSet<Value> &values) {
+  for (Operation &op : block) {
+    addDependentsInside(op, values);
+    if (!isa<linalg::LinalgOp>(op) &&
+        llvm::any_of(op.getOperands(),
+                     [&](Value it) { return values.contains(it); }))
+      values.insert(op.result_begin(), op.result_end());
+  }
+}
+
+/// optimizer_c8: all groups share a state of rank 0, so it does not depend on
+/// a scalar that a group has its own number for.
 static LogicalResult checkSharedStates(OptimizerFunction &optimizer) {
-  llvm::DenseMap<Value, StringAttr> own; // and the scalar it depends on
-  for (auto [arg, value] :
-       llvm::zip(optimizer.args, optimizer.func.getArguments()))
-    for (NamedAttribute group : optimizer.groups)
-      if (arg.role == OptimizerRole::Scalar &&
-          cast<DictionaryAttr>(group.getValue()).contains(arg.name))
-        own[value] = arg.name;
   Block &body = optimizer.func.getBody().front();
-  for (Operation &op : body.without_terminator())
-    for (auto [index, result] : llvm::enumerate(op.getResults()))
-      for (Value source : getResultSources(op, index))
-        if (auto it = own.find(source); it != own.end()) {
-          StringAttr scalar = it->second;
-          own[result] = scalar;
-          break;
-        }
-  for (auto [result, value] :
-       llvm::zip(optimizer.results, body.getTerminator()->getOperands()))
-    if (auto it = own.find(value); it != own.end() &&
-                                   result.role == OptimizerRole::State &&
-                                   result.isScalarShaped())
-      return emitInputError(optimizer.func,
-                            "optimizer_c8: expected groups that leave ")
-             << it->second << " alone, since " << result.name
-             << ", a state that all parameters share, depends on it";
+  for (auto [arg, formal] :
+       llvm::zip(optimizer.args, optimizer.func.getArguments())) {
+    StringAttr name = arg.name;
+    if (arg.role != OptimizerRole::Scalar ||
+        llvm::none_of(optimizer.groups, [name](NamedAttribute group) {
+          return cast<DictionaryAttr>(group.getValue()).contains(name);
+        }))
+      continue;
+    llvm::DenseSet<Value> dependents{formal};
+    addDependents(body, dependents);
+    for (auto [result, value] :
+         llvm::zip(optimizer.results, body.getTerminator()->getOperands()))
+      if (result.role == OptimizerRole::State && result.isScalarShaped() &&
+          dependents.contains(value))
+        return emitInputError(optimizer.func,
+                              "optimizer_c8: expected groups that leave ")
+               << name << " alone, since " << result.name
+               << ", a state that all parameters share, depends on it";
+  }
   return success();
 }
 

@@ -204,7 +204,8 @@ OptimizerSpec::printConstants(llvm::ArrayRef<StringRef> runTimeScalars) const {
   return text;
 }
 
-/// The names of @table, and behind what was @typed the one that was meant.
+/// An error that lists the names of @table and, where one is near to @name,
+/// proposes it after what was @typed.
 static llvm::Error refuseName(llvm::ArrayRef<HyperParameter> table,
                               OptimizerKind kind, StringRef typed,
                               StringRef name) {

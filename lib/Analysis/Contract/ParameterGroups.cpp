@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/Contract/ParameterGroups.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -103,6 +104,19 @@ GroupSpec::parseAll(ArrayRef<std::string> texts) {
   return specs;
 }
 
+DictionaryAttr fsdp::getGroupScalars(MLIRContext *context,
+                                     ArrayRef<GroupSpec> specs) {
+  Builder builder(context);
+  NamedAttrList groups;
+  for (const GroupSpec &spec : specs) {
+    NamedAttrList scalars;
+    for (const auto &[name, value] : spec.scalars)
+      scalars.set(name, builder.getF64FloatAttr(value));
+    groups.set(spec.name, scalars.getDictionary(context));
+  }
+  return groups.getDictionary(context);
+}
+
 static bool holds(const Rule &rule, StringRef name, int64_t dims) {
   switch (rule.kind) {
   case Rule::Kind::Glob:
@@ -120,12 +134,9 @@ static bool holds(const Rule &rule, StringRef name, int64_t dims) {
 }
 
 static bool holds(const Rule &rule, const ParamInfo &param) {
-  int64_t dims = param.getType().getRank();
-  if (holds(rule, param.fqn, dims))
-    return true;
-  return param.tied &&
-         llvm::any_of(param.tied.getAsValueRange<StringAttr>(),
-                      [&](StringRef name) { return holds(rule, name, dims); });
+  return llvm::any_of(getNames(param.fqn, param.tied), [&](StringRef name) {
+    return holds(rule, name, param.getType().getRank());
+  });
 }
 
 static std::optional<unsigned> findGroup(ArrayRef<GroupSpec> specs,
@@ -147,13 +158,12 @@ fsdp::assignGroups(ArrayRef<ParamInfo> params, ArrayRef<GroupSpec> specs) {
   for (const ParamInfo &param : params) {
     int64_t dims = param.getType().getRank();
     std::optional<unsigned> group = findGroup(specs, param.fqn, dims);
-    if (param.tied)
-      for (auto name : param.tied.getAsValueRange<StringAttr>())
-        if (auto other = findGroup(specs, name, dims); other != group)
-          return llvm::createStringError(
-              "expected one group for a tied parameter, got " +
-              describe(group) + " by its name '" + param.fqn.getValue() +
-              "' and " + describe(other) + " by '" + name + "'");
+    for (StringRef name : getNames(param.fqn, param.tied))
+      if (auto other = findGroup(specs, name, dims); other != group)
+        return llvm::createStringError(
+            "expected one group for a tied parameter, got " + describe(group) +
+            " by its name '" + param.fqn.getValue() + "' and " +
+            describe(other) + " by '" + name + "'");
     groups.push_back(group);
     if (group)
       (param.isTrainable() ? trained : frozen).set(*group);

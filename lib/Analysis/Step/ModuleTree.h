@@ -37,7 +37,7 @@ public:
   /// Elements of lists that have parameters and a sibling of the same class,
   /// outermost first. @numel: of countElements.
   std::vector<int> findBlocks(ArrayRef<int64_t> numel) const;
-  /// Fails where one of @classes, named behind 'module:', is none of the
+  /// Fails where one of @classes, named after 'module:', is none of the
   /// model's; the message lists those it has.
   llvm::Error expectClasses(ArrayRef<std::string> classes) const;
 

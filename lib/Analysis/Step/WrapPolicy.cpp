@@ -160,16 +160,19 @@ static void wrapPieces(ModuleTree &tree, ArrayRef<int64_t> numel) {
 // assignUnits
 //===----------------------------------------------------------------------===//
 
+WrapParam fsdp::getWrapParam(StringAttr fqn, ArrayAttr tied, int64_t numel) {
+  WrapParam param;
+  param.numel = numel;
+  for (StringRef name : getNames(fqn, tied))
+    param.names.push_back(name.str());
+  return param;
+}
+
 std::vector<WrapParam> fsdp::getWrapParams(ArrayRef<ParamInfo> infos) {
   std::vector<WrapParam> params;
-  for (const ParamInfo &info : infos) {
-    WrapParam &param = params.emplace_back();
-    param.numel = info.getType().getNumElements();
-    param.names.push_back(info.fqn.str());
-    if (info.tied)
-      for (auto name : info.tied.getAsValueRange<StringAttr>())
-        param.names.push_back(name.str());
-  }
+  for (const ParamInfo &info : infos)
+    params.push_back(
+        getWrapParam(info.fqn, info.tied, info.getType().getNumElements()));
   return params;
 }
 

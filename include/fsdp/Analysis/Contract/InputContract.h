@@ -74,6 +74,9 @@ constexpr llvm::StringLiteral kMesh = "mesh";
 /// Scalars that passes add to programs.
 namespace scalars = fsdp_rt::scalars;
 
+/// All names of one storage: @fqn, and those of @tied, which may be null.
+SmallVector<StringRef> getNames(StringAttr fqn, ArrayAttr tied);
+
 /// A parameter of the model: one argument, one storage, one or more names.
 struct ParamInfo {
   BlockArgument arg;

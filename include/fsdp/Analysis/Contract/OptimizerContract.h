@@ -43,12 +43,14 @@ struct OptimizerFunction {
   FloatAttr getGroupScalar(StringAttr group, StringAttr name) const;
 };
 
-/// Reads `@optimizer` of `module`, which must be there.
-/// The values that the result @index of @op is computed from: of a
-/// linalg.generic, those that what it yields for that result depends on; of
-/// other ops, all operands and all values from outside that regions use.
-llvm::DenseSet<Value> getResultSources(Operation &op, unsigned index);
+/// Adds to @values each value of @block, and of bodies of its ops, that is
+/// computed from one of them. Elements of a linalg op's operands are arguments
+/// of its body, and what that yields are its results; what other ops pass to
+/// their bodies and back is not known here, so all of it depends on all.
+/// Linear in the ops.
+void addDependents(Block &block, llvm::DenseSet<Value> &values);
 
+/// Reads `@optimizer` of `module`, which must be there.
 FailureOr<OptimizerFunction> readOptimizer(ModuleOp module);
 
 /// Reads an optimizer function that is already known to be one (later levels).

@@ -58,6 +58,9 @@ struct GroupSpec {
   parseAll(ArrayRef<std::string> texts);
 };
 
+/// The groups' scalars as fsdp.optimizer_groups holds them.
+DictionaryAttr getGroupScalars(MLIRContext *context, ArrayRef<GroupSpec> specs);
+
 /// The index in @specs of each parameter's group; nullopt where no rule holds.
 /// Fails where the names of one tied parameter are of different groups, where a
 /// group gets no parameter that is trained, and where a rule holds for none.

@@ -44,6 +44,9 @@ struct WrapParam {
   int64_t numel = 0;
 };
 
+/// One parameter, by its name and its tied names, which may be null.
+WrapParam getWrapParam(StringAttr fqn, ArrayAttr tied, int64_t numel);
+
 /// Of all parameters of a step, in its order.
 std::vector<WrapParam> getWrapParams(llvm::ArrayRef<ParamInfo> infos);
 
