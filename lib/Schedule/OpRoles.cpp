@@ -41,12 +41,20 @@ private:
     return program.ops[op].kind == StepOpKind::Start;
   }
   Id getBuffer(Id value) const { return program.values[value].buffer; }
+  bool isFetched(Id value) const {
+    Id from = maker[value];
+    return from >= 0 && isStart(from) && isFetch(program.ops[from].queue);
+  }
   bool isCast(Id op) const;
+  void assign();
+  bool findEarly();
 
   const StepProgram &program;
   const std::vector<Id> &maker;
   const std::vector<SmallVector<Id, 2>> &readers;
   std::vector<OpRole> roles;
+  /// By op: a reduction that the spine reads.
+  std::vector<bool> isEarly;
 };
 } // namespace
 
@@ -82,7 +90,8 @@ static bool fetchesStates(const StepProgram &program) {
   });
 }
 
-std::vector<OpRole> RoleFinder::run() {
+/// Given which reductions are early.
+void RoleFinder::assign() {
   // A fetch brings what an op of the spine reads, and what is copied to the
   // host is made by one: updates are in the spine where they need either.
   bool hasTails = !fetchesStates(program);
@@ -109,7 +118,8 @@ std::vector<OpRole> RoleFinder::run() {
       if (source == OpRole::Tail && op.kind == StepOpKind::Start)
         source = OpRole::Epilogue;
       if (hasTails && isStart(from) && !isFetch(program.ops[from].queue) &&
-          source == OpRole::Spine && op.kind != StepOpKind::Start)
+          !isEarly[from] && source == OpRole::Spine &&
+          op.kind != StepOpKind::Start)
         source = OpRole::Tail;
       // What only a cast made does not bind a gather to anything.
       if (source != OpRole::Cast)
@@ -125,6 +135,47 @@ std::vector<OpRole> RoleFinder::run() {
       for (const ByteRange &range : op.reads)
         readLate[getBuffer(range.value)].push_back({role, range});
   }
+}
+
+/// A tail that reads what is gathered or fetched has a place among those who
+/// do: all reductions that it comes after are early. Whether any are found that
+/// were not.
+bool RoleFinder::findEarly() {
+  SmallVector<Id> work;
+  for (auto [i, op] : llvm::enumerate(program.ops))
+    if (roles[i] == OpRole::Tail &&
+        llvm::any_of(op.reads, [&](const ByteRange &range) {
+          return isFetched(range.value);
+        }))
+      work.push_back(i);
+  std::vector<bool> seen(program.ops.size());
+  bool isNew = false;
+  while (!work.empty()) {
+    Id op = work.pop_back_val();
+    if (seen[op])
+      continue;
+    seen[op] = true;
+    for (const ByteRange &range : program.ops[op].reads) {
+      Id from = maker[range.value];
+      if (from < 0 || isFetched(range.value))
+        continue;
+      if (roles[from] == OpRole::Tail) {
+        work.push_back(from);
+      } else if (isStart(from) && !isEarly[from]) {
+        isEarly[from] = true;
+        isNew = true;
+      }
+    }
+  }
+  return isNew;
+}
+
+/// Each round but the last finds a reduction more that is early.
+std::vector<OpRole> RoleFinder::run() {
+  isEarly.assign(program.ops.size(), false);
+  do
+    assign();
+  while (findEarly());
   return std::move(roles);
 }
 

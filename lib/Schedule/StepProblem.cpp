@@ -163,9 +163,11 @@ void Builder::addFloating() {
     llvm::SmallSetVector<Id, 2> after, afterFloating;
     for (const ByteRange &range : program.ops[op].reads)
       if (Id from = accesses.maker[range.value]; from >= 0) {
-        if (isStart(from))
-          after.insert(transferOf[from]);
-        else if (floatingOf[from] >= 0)
+        if (isStart(from)) {
+          // Of what the spine reads, too, holdTails makes it come behind that.
+          if (result.problem.transfers[transferOf[from]].firstUse < 0)
+            after.insert(transferOf[from]);
+        } else if (floatingOf[from] >= 0)
           afterFloating.insert(floatingOf[from]);
       }
     floating.after.assign(after.begin(), after.end());
@@ -210,9 +212,14 @@ void Builder::holdTails() {
       // Places in the spine, for when all that it comes after is known.
       SmallVector<Id, 8> places;
       for (const ByteRange &range : op.reads)
-        if (Id from = accesses.maker[range.value];
-            from >= 0 && spineIndex[from] >= 0)
-          places.push_back(spineIndex[from]);
+        if (Id from = accesses.maker[range.value]; from >= 0) {
+          if (isStart(from))
+            places.push_back(
+                result.problem.transfers[transferOf[from]].firstUse);
+          else
+            places.push_back(spineIndex[from]);
+        }
+      llvm::erase(places, -1);
       for (const ByteRange &written : op.writes)
         for (auto &[reader, range] : reads[getBuffer(written.value)]) {
           if (!range.overlaps(written))
@@ -286,6 +293,12 @@ void Builder::addMemory() {
   for (const StepBuffer &state : program.idleStates)
     if (!state.isHost)
       fixed += state.bytes;
+  // What the spine and those behind it read is there to the end of the spine.
+  for (auto [b, buffer] : llvm::enumerate(program.buffers))
+    if (const Use &use = uses[b]; use.made >= 0 && use.first >= 0 &&
+                                  use.sent < 0 &&
+                                  (use.behind || use.atEnd || buffer.isResult))
+      result.problem.transfers[use.made].lastUse = spine.size() - 1;
   for (auto [b, buffer] : llvm::enumerate(program.buffers)) {
     const Use &use = uses[b];
     if (buffer.isHost)

@@ -457,17 +457,43 @@ TEST_F(StepProblemTest, refusesTimesThatTheClockCannotHold) {
             "the profile");
 }
 
-TEST_F(StepProblemTest, refusesAGatherForTailsAlone) {
+TEST_F(StepProblemTest, whoReadsWhatIsGatheredHasAPlace) {
   ProgramBuilder b;
   Id p = b.argument(100), w = b.value(400), g = b.value(400), s = b.value(100);
   b.launch("b", {p}, {g});
   b.gather(p, w);
   b.scatter(g, s);
   b.launch("update", {s, w}, {b.value(10)});
-  times = addTimes(b.program, cost, {GroupPlacement()});
-  auto problem = getStepProblem(b.program, times);
-  ASSERT_FALSE(bool(problem));
-  EXPECT_EQ(llvm::toString(problem.takeError()),
-            "transfer 0: expected a segment that uses what it gathers or "
-            "fetches");
+  build(b.program);
+  EXPECT_EQ(getRoles()["update"], OpRole::Spine);
+  checkAll();
+}
+
+/// Backward reads a count of all ranks, as fused kernels do that divide by it.
+TEST_F(StepProblemTest, backwardReadsAReduction) {
+  ProgramBuilder b;
+  Id p = b.argument(100), w = b.value(400, Purpose::Gathered), n = b.value(8),
+     all = b.value(8), twice = b.value(8), d = b.value(60), g = b.value(400),
+     s = b.value(100);
+  b.gather(p, w);
+  b.launch("forward", {w}, {n});
+  b.reduce(n, all);
+  b.launch("count", {all}, {twice});
+  b.launch("fused", {w, twice}, {d});
+  b.launch("backward", {w, d}, {g});
+  b.scatter(g, s);
+  b.launch("update", {s, all, p}, {b.over(p)});
+  build(b.program);
+  std::map<std::string, OpRole> expected = {{"forward", OpRole::Spine},
+                                            {"count", OpRole::Spine},
+                                            {"fused", OpRole::Spine},
+                                            {"backward", OpRole::Spine},
+                                            {"update", OpRole::Tail}};
+  EXPECT_EQ(getRoles(), expected);
+  // The count is there until the last update has read it.
+  const Transfer &reduction = step.problem.transfers[1];
+  EXPECT_EQ(reduction.queue, Queue::AllReduce);
+  EXPECT_EQ(reduction.firstUse, reduction.ready + 1);
+  EXPECT_EQ(reduction.lastUse, Id(step.problem.spine.size()) - 1);
+  checkAll();
 }
