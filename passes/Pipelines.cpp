@@ -54,7 +54,8 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   llvm::append_range(flatten.ignore, options.ignore);
   llvm::append_range(flatten.replicate, options.replicate);
   pm.addPass(createFlattenParameters(flatten));
-  pm.addNestedPass<ProgramOp>(createReduceGradients());
+  pm.addNestedPass<ProgramOp>(
+      createReduceGradients({options.gradientDivideFactor}));
   pm.addNestedPass<ProgramOp>(createInsertReshards());
   pm.addPass(createAddAccumulation({options.accumulateIn}));
   pm.addNestedPass<ProgramOp>(createCheckLossCount());

@@ -1,4 +1,5 @@
 // RUN: fsdp-opt %s --split-input-file --allow-unregistered-dialect --fsdp-reduce-gradients | FileCheck %s
+// RUN: fsdp-opt %s --split-input-file --allow-unregistered-dialect --fsdp-reduce-gradients="gradient-divide-factor=pre=4,post=3" | FileCheck %s --check-prefix=FACTOR
 
 // Right behind the last gradient of each trainable flat parameter, members in
 // its order; the step returns shards of gradients, and what it returned else.
@@ -9,6 +10,14 @@ fsdp.flat_param @b on @mesh shard ["shard"] replicate [] state f32 gather f32 re
   <"b.w", tensor<4xf32> at 0>] {trainable, unit = "b"}
 fsdp.flat_param @frozen on @mesh shard ["shard"] replicate [] state f32 gather f32 reduce f32 numel 64 [
   <"c.w", tensor<4xf32> at 0>] {unit = "c"}
+// Each gradient is divided by 4, and the mean over 2 ranks by 3 / 2.
+// FACTOR-LABEL: fsdp.program @step
+// FACTOR:         %[[OVER:.*]] = arith.constant dense<1.500000e+00> : tensor<f64>
+// FACTOR:         %[[GW:.*]] = "test.weight_grad"
+// FACTOR:         %[[DIVIDED:.*]] = linalg.generic {{.*}} ins(%[[GW]] : tensor<8xf32>)
+// FACTOR:           %[[P:.*]] = arith.constant 4.000000e+00 : f32
+// FACTOR-NEXT:      arith.divf %{{.*}}, %[[P]] : f32
+// FACTOR:         fsdp.reduce_grad @a(%[[DIVIDED]], %{{.*}}) over %[[OVER]] : (tensor<8xf32>, tensor<4xf32>)
 // CHECK-LABEL: fsdp.program @step
 // CHECK-SAME:    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.state = @m}, !fsdp.sharded<@a, f32> {fsdp.grad_shard = @a}, !fsdp.sharded<@b, f32> {fsdp.grad_shard = @b})
 // CHECK-NEXT:    %[[B:.*]] = fsdp.reduce_grad @b(

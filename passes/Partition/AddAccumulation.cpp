@@ -118,20 +118,57 @@ void AddAccumulation::createAccumulators(ModuleOp module) {
   }
 }
 
+namespace {
 /// What divides the sum of all micro-batches' gradients, given what those of
-/// the last one are divided by: null where its loss is a mean.
-static Value createDivisor(ProgramOp program, Value over) {
+/// the last one are divided by: of a loss that is a sum, all counts; of a mean,
+/// the weight of the micro-batches, times its factor where it has one.
+class Divisors {
+public:
+  explicit Divisors(ProgramOp program) : program(program) {}
+  Value get(Value over);
+
+private:
+  Value create(Value over);
+
+  ProgramOp program;
+  llvm::SmallDenseMap<Value, Value> created;
+  Value weight;
+};
+} // namespace
+
+Value Divisors::get(Value over) {
+  auto [it, isNew] = created.try_emplace(over);
+  if (isNew)
+    it->second = create(over);
+  return it->second;
+}
+
+Value Divisors::create(Value over) {
+  bool isSum = !getResultsWith(program, names::kLossCount).empty();
   OpBuilder builder(program.getContext());
+  if (isSum) {
+    Value before =
+        addScalarArgument(program, scalars::accumulatedCount, over.getType());
+    builder.setInsertionPointAfterValue(over);
+    return createElementwise(
+        builder, over.getLoc(), cast<RankedTensorType>(over.getType()),
+        {before, over}, [](OpBuilder &b, Location l, ValueRange v) -> Value {
+          return arith::AddFOp::create(b, l, v[0], v[1]);
+        });
+  }
+  if (!weight)
+    weight = addScalarArgument(program, scalars::accumulationWeight,
+                               RankedTensorType::get({}, builder.getF32Type()));
   if (!over)
-    return addScalarArgument(program, scalars::accumulationWeight,
-                             RankedTensorType::get({}, builder.getF32Type()));
-  auto type = cast<RankedTensorType>(over.getType());
-  Value before = addScalarArgument(program, scalars::accumulatedCount, type);
+    return weight;
   builder.setInsertionPointAfterValue(over);
-  return createElementwise(builder, over.getLoc(), type, {before, over},
-                           [](OpBuilder &b, Location l, ValueRange v) -> Value {
-                             return arith::AddFOp::create(b, l, v[0], v[1]);
-                           });
+  return createElementwise(
+      builder, over.getLoc(), cast<RankedTensorType>(over.getType()),
+      {weight, over}, [](OpBuilder &b, Location l, ValueRange v) -> Value {
+        Value wide = convertScalarToDtype(b, l, v[0], v[1].getType(),
+                                          /*isUnsignedCast=*/false);
+        return arith::MulFOp::create(b, l, wide, v[1]);
+      });
 }
 
 void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
@@ -144,10 +181,10 @@ void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
     eraseResults(program, getResultsWith(program, names::kGradShard));
   OpBuilder builder(&getContext());
   auto type = RankedTensorType::get({}, builder.getF32Type());
-  Value count = addScalarArgument(program, scalars::accumulated, type), divisor;
-  if (isLast)
-    divisor = createDivisor(
-        program, (*program.getOps<ReduceGradOp>().begin()).getOver());
+  Value count = addScalarArgument(program, scalars::accumulated, type);
+  Divisors divisors(program);
+  if (isLast) // Its scalars come before states.
+    divisors.get((*program.getOps<ReduceGradOp>().begin()).getOver());
   for (auto reduce :
        llvm::make_early_inc_range(program.getOps<ReduceGradOp>())) {
     StateOp state = accumulators.lookup(reduce.getFlatParamAttr());
@@ -159,7 +196,8 @@ void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
                                          reduce.getGrads(), reduce.getOver());
     if (isLast)
       reduce.getResult().replaceAllUsesWith(ReduceAccumulatedOp::create(
-          builder, loc, reduce.getResult().getType(), sum, divisor));
+          builder, loc, reduce.getResult().getType(), sum,
+          divisors.get(reduce.getOver())));
     else
       appendResult(program, sum, names::kState, FlatSymbolRefAttr::get(state));
     reduce.erase();

@@ -7,7 +7,9 @@
 
 #include "PartitionUtils.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Step/DivideFactors.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Passes/Elementwise.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -67,11 +69,50 @@ static Value averageCount(ProgramOp program) {
   return mean;
 }
 
+/// The factors of a loss that is a mean; of a sum its count divides.
+static FailureOr<DivideFactors> readFactors(ProgramOp program, StringRef text) {
+  llvm::Expected<DivideFactors> factors = DivideFactors::parse(text);
+  if (!factors)
+    return emitInputError(program, llvm::toString(factors.takeError()));
+  bool isSum = !getResultsWith(program, names::kLossCount).empty() &&
+               !getResultsWith(program, names::kGrad).empty();
+  if (isSum && !text.empty())
+    return emitInputError(program, "expected a loss that is a mean beside "
+                                   "gradient-divide-factor ")
+           << text << ", got a sum that fsdp.loss_count divides";
+  return *factors;
+}
+
+/// `grads` divided by `factor`, each in its own type.
+static SmallVector<Value> divideBefore(ValueRange grads, double factor) {
+  if (factor == 1)
+    return llvm::to_vector(grads);
+  return llvm::map_to_vector(grads, [&](Value grad) {
+    OpBuilder builder(grad.getContext());
+    builder.setInsertionPointAfterValue(grad);
+    return createElementwise(
+        builder, grad.getLoc(), cast<RankedTensorType>(grad.getType()), grad,
+        [&](OpBuilder &b, Location l, ValueRange v) -> Value {
+          Value divisor = arith::ConstantOp::create(
+              b, l, b.getFloatAttr(v[0].getType(), factor));
+          return arith::DivFOp::create(b, l, v[0], divisor);
+        });
+  });
+}
+
+/// `factor` as an operand of reduce_grad; null where it changes nothing.
+static Value createOver(ProgramOp program, double factor) {
+  if (factor == 1)
+    return {};
+  OpBuilder builder = OpBuilder::atBlockBegin(&program.getBody().front());
+  return createScalar(builder, program.getLoc(), builder.getF64Type(), factor);
+}
+
 /// One reduce_grad right after the later of the last gradient of `flat`'s
 /// members and of `over`.
 static FailureOr<Value> reduceGradient(ProgramOp program, FlatParamOp flat,
                                        llvm::StringMap<unsigned> &results,
-                                       Value over) {
+                                       double before, Value over) {
   Block &block = program.getBody().front();
   SmallVector<Value> grads;
   for (MemberAttr member : flat.getMemberRange()) {
@@ -85,6 +126,7 @@ static FailureOr<Value> reduceGradient(ProgramOp program, FlatParamOp flat,
     }
     grads.push_back(block.getTerminator()->getOperand(it->second));
   }
+  grads = divideBefore(grads, before);
   OpBuilder builder(program.getContext());
   Operation *last = getLastProducer(grads);
   if (over && (!last || last->isBeforeInBlock(over.getDefiningOp())))
@@ -101,8 +143,14 @@ static FailureOr<Value> reduceGradient(ProgramOp program, FlatParamOp flat,
 
 namespace {
 struct ReduceGradients : fsdp::impl::ReduceGradientsBase<ReduceGradients> {
+  using ReduceGradientsBase::ReduceGradientsBase;
+
   void runOnOperation() override {
     ProgramOp program = getOperation();
+    FailureOr<DivideFactors> factors =
+        readFactors(program, gradientDivideFactor);
+    if (failed(factors))
+      return signalPassFailure();
     Value over = averageCount(program);
     if (getResultsWith(program, names::kGrad).empty()) {
       if (!over)
@@ -110,12 +158,21 @@ struct ReduceGradients : fsdp::impl::ReduceGradientsBase<ReduceGradients> {
       return;
     }
     llvm::StringMap<unsigned> results = getGradResults(program);
+    auto module = program->getParentOfType<ModuleOp>();
+    Value left = over;
+    if (!over)
+      left = createOver(
+          program,
+          factors->getLeft((*module.getOps<MeshOp>().begin()).getWorldSize()));
     SmallVector<std::pair<FlatParamOp, Value>> shards;
-    for (auto flat :
-         program->getParentOfType<ModuleOp>().getOps<FlatParamOp>()) {
+    for (auto flat : module.getOps<FlatParamOp>()) {
       if (!flat.getTrainable())
         continue;
-      FailureOr<Value> shard = reduceGradient(program, flat, results, over);
+      // What ranks do not share is divided by counts alone.
+      bool isShared = over || !flat.isRankOwn();
+      FailureOr<Value> shard =
+          reduceGradient(program, flat, results, isShared ? factors->before : 1,
+                         isShared ? left : Value());
       if (failed(shard))
         return signalPassFailure();
       shards.push_back({flat, *shard});

@@ -212,12 +212,21 @@ def ReduceGradients : Pass<"fsdp-reduce-gradients", "::mlir::fsdp::ProgramOp"> {
     Puts one fsdp.reduce_grad behind the last op that computes a gradient of
     each trainable flat parameter. The step then returns sharded gradients.
     Where the loss is a sum (`fsdp.loss_count`), the count becomes its mean over
-    all ranks, in f64, and gradients are divided by it.
+    all ranks, in f64, and gradients are divided by it. Else they are means, or
+    what `gradient-divide-factor` makes of them: each rank's gradients are
+    divided by P in their own type, and what reduce_grad gives is divided by
+    `over` Q / ranks.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",
                            "::mlir::arith::ArithDialect"];
+  let options = [
+    Option<"gradientDivideFactor", "gradient-divide-factor", "std::string",
+           /*default=*/"\"\"",
+           "what the sum of the ranks' gradients is divided by, Q or "
+           "pre=P,post=Q (P: before it is made); empty: by the ranks">
+  ];
 }
 
 def InsertReshards : Pass<"fsdp-insert-reshards", "::mlir::fsdp::ProgramOp"> {

@@ -42,6 +42,13 @@ struct PartitionOptions : PipelineOptions {
   Option<std::string> reduceDtype{
       *this, "reduce-dtype",
       llvm::cl::desc("Reduce gradients in f32, bf16, .."), llvm::cl::init("")};
+  Option<std::string> gradientDivideFactor{
+      *this, "gradient-divide-factor", llvm::cl::value_desc("number"),
+      llvm::cl::desc(
+          "What the sum of the ranks' gradients is divided by; or "
+          "pre=P,post=Q: "
+          "by P before it is made, by Q behind (default: by the ranks)"),
+      llvm::cl::init("")};
   Option<std::string> bufferDtype{
       *this, "buffer-dtype",
       llvm::cl::desc("Read buffers of wider floats in f32, bf16, .."),

@@ -127,7 +127,7 @@ def FSDP_ReduceGradOp : FSDP_Op<"reduce_grad", [
     ```
 
     Where `over` is given, that is divided by it: the mean over all ranks of what
-    their losses are sums over (fsdp.average).
+    their losses are sums over (fsdp.average), or a constant.
 
     Constraints:
     - reduce_grad_c1: the flat parameter exists and is trainable.
