@@ -152,9 +152,11 @@ Status drawTensors(const Manifest &manifest, int rank, uint64_t seed,
 }
 
 Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
-                          int threads, const StateMemory &memory) {
-  if (Status s = drawTensors(manifest, rank, seed, threads, memory,
-                             [](const std::string &) { return true; }))
+                          int threads, const StateMemory &memory,
+                          const std::set<std::string> &others) {
+  if (Status s = drawTensors(
+          manifest, rank, seed, threads, memory,
+          [&](const std::string &name) { return others.count(name) == 0; }))
     return s;
   for (const FlatParam &flat : manifest.flatParams)
     if (Status s = clearPadding(

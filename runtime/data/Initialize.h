@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 
 namespace fsdp::rt::data {
@@ -26,10 +27,12 @@ void fillInitial(const Initializer &init, const std::string &fqn, uint64_t seed,
 
 /// Writes what `rank` holds: its shards of all parameters, padding zero, and
 /// all buffers, by their initialisers; optimizer states by theirs. Computes on
-/// `threads` threads. Fails, listing names, where a tensor has no initialiser;
-/// then nothing was written.
+/// `threads` threads. Parameters and buffers named in `others` are left as they
+/// are. Fails, listing names, where a tensor has no initialiser; then nothing
+/// was written.
 Status initializeFromSeed(const Manifest &manifest, int rank, uint64_t seed,
-                          int threads, const StateMemory &memory);
+                          int threads, const StateMemory &memory,
+                          const std::set<std::string> &others = {});
 
 /// The same of the parameters and buffers alone for whose names `isWanted`; the
 /// others, padding and states are left as they are.

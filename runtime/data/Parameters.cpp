@@ -136,7 +136,8 @@ Status loadParameters(const Manifest &manifest, int rank,
                       LoadNotes &notes, const std::set<std::string> &others) {
   const uint64_t seed = source.seed.value_or(0);
   if (source.files.empty())
-    return initializeFromSeed(manifest, rank, seed, source.threads, memory);
+    return initializeFromSeed(manifest, rank, seed, source.threads, memory,
+                              others);
   Result<TensorFiles> files = TensorFiles::open(source.files, source.renaming);
   if (!files.isOk())
     return files.status();

@@ -169,6 +169,10 @@ TEST(Initialize, NamesWhatHasNoInitialiser) {
       messageOf(initializeFromSeed(manifest, 0, 0, 1, arenas[0].memory()));
   EXPECT_CONTAINS(text, "got none for 'b', 'buf'");
   EXPECT_EQ(arenas[0].device[0], '\x7f');
+  // What another file has needs none.
+  ASSERT_OK(
+      initializeFromSeed(manifest, 0, 0, 1, arenas[0].memory(), {"b", "buf"}));
+  EXPECT_EQ(arenas[0].device[manifest.buffers[0].offset], '\x7f');
 }
 
 class ParametersTest : public testing::Test {
