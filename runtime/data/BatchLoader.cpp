@@ -108,6 +108,7 @@ Status BatchLoader::load(int64_t batch, Slot &slot) {
   if (Status s = source_->read(batch, inputs.data()))
     return s;
   slot.unusualValue = findUnusualValue(program_, inputs.data());
+  slot.allowed = countAllowed(program_, inputs.data());
   return slot.buffer->send();
 }
 
@@ -125,6 +126,7 @@ Status BatchLoader::next(const Program &program) {
       return s;
   }
   unusualValue_ = std::move(slot.unusualValue);
+  allowed_ = slot.allowed;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     slot.isFull = false;

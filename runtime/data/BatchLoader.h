@@ -44,12 +44,15 @@ public:
   Status next(const Program &program);
   /// findUnusualValue of the batch that `next` copied last.
   const std::string &unusualValue() const { return unusualValue_; }
+  /// countAllowed of that batch.
+  int64_t allowed() const { return allowed_; }
 
 private:
   struct Slot {
     std::unique_ptr<hal::UploadBuffer> buffer;
     Status status;
     std::string unusualValue;
+    int64_t allowed = 0;
     bool isFull = false;
   };
 
@@ -70,6 +73,7 @@ private:
   std::condition_variable changed_;
   bool isEnding_ = false;
   std::string unusualValue_;
+  int64_t allowed_ = 0;
   std::thread thread_;
 };
 

@@ -411,6 +411,21 @@ std::string findUnusualValue(const Program &program,
   return "";
 }
 
+int64_t countAllowed(const Program &program, const char *const *inputs) {
+  int64_t count = 0;
+  for (size_t k = 0; k < program.inputs.size(); ++k) {
+    const Input &input = program.inputs[k];
+    if (input.allowed.empty())
+      continue;
+    const int64_t size = dtypeSize(input.dtype);
+    for (int64_t i = 0; i < input.numel; ++i) {
+      int64_t value = loadInteger(input.dtype, inputs[k] + i * size);
+      count += !isBetweenBounds(input, value) && isAllowed(input, value);
+    }
+  }
+  return count;
+}
+
 std::optional<DataOptions::Ranks> ranksFromName(const std::string &name) {
   for (DataOptions::Ranks ranks :
        {DataOptions::Ranks::First, DataOptions::Ranks::All})

@@ -127,6 +127,10 @@ bool isBetweenBounds(const Input &input, int64_t value);
 /// inputs[i] holds the values of the program's input i.
 std::string findUnusualValue(const Program &program, const char *const *inputs);
 
+/// How many elements of a batch are none of their input's bounds, but one of
+/// the values that are allowed beside them, such as labels of -100.
+int64_t countAllowed(const Program &program, const char *const *inputs);
+
 /// Part of openBatches: the sources of token data.
 Result<std::unique_ptr<BatchSource>>
 openTokens(const std::string &path, bool isText, const Program &program,

@@ -11,6 +11,7 @@
 #include "control/Consensus.h"
 #include "data/BatchLoader.h"
 #include "data/Checkpoint.h"
+#include "main/AllowedCounts.h"
 #include "main/Evaluation.h"
 #include "main/Rank.h"
 #include "main/Reports.h"
@@ -65,7 +66,9 @@ private:
     BatchFailed = 4, // the next step has no inputs
     NotFinite = 8,   // loss or gradient norm
     NormNotFinite = 16,
+    FlagsOfRun = 31 // those of AllowedCounts follow
   };
+  void noteUnequalCounts(int64_t step, uint32_t any);
   Status endOf(int64_t step, uint32_t found, const Status &batch);
   Status saveAfter(int64_t step, uint32_t found, bool isEnd);
   Status saveBefore(int64_t step, uint32_t found);
@@ -99,6 +102,7 @@ private:
   std::map<std::string, double> baseRates_;
   std::unique_ptr<Rank> rank_;
   std::unique_ptr<data::BatchLoader> loader_;
+  AllowedCounts allowedCounts_;
   std::unique_ptr<Evaluation> evaluation_; // null: none is asked for
   double loss_ = 0, gradNorm_ = 0;         // of the last step
   std::string nonfinite_;                  // what of them is not finite

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "data/Names.h"
 #include "main/Interrupt.h"
 #include "main/Trainer.h"
 
@@ -57,15 +58,34 @@ Status Trainer::loop() {
     // process at different steps: they must all stop at the same one.
     if (InterruptGuard::wasRequested())
       found |= Interrupted;
-    Result<uint32_t> all = ranks_->any(found);
-    if (!all.isOk())
-      return all.status();
-    foundBefore = *all;
-    end = endOf(step, *all, batch);
-    if (Status s = saveAfter(step, *all, step == last || end))
+    Result<uint32_t> any = ranks_->any(found | allowedCounts_.takeFlags());
+    if (!any.isOk())
+      return any.status();
+    noteUnequalCounts(step, *any);
+    const uint32_t all = *any & FlagsOfRun;
+    foundBefore = all;
+    end = endOf(step, all, batch);
+    if (Status s = saveAfter(step, all, step == last || end))
       return s;
   }
   return finish(end);
+}
+
+/// A mean over ranks and micro-batches of means over labels is not the mean
+/// over the labels where ranks or micro-batches have more or fewer of them.
+void Trainer::noteUnequalCounts(int64_t step, uint32_t any) {
+  if (program_.findOutput("loss_count") || !AllowedCounts::differs(any))
+    return;
+  std::vector<std::string> texts;
+  for (const Input &input : program_.inputs)
+    for (int64_t value : input.allowed)
+      texts.push_back(std::to_string(value) + " in " + input.name);
+  reports_->warnOnce(
+      "step " + std::to_string(step) +
+      ": ranks or micro-batches have different numbers of " + listNames(texts) +
+      ": the loss is the mean of their losses, whatever each of them counts "
+      "(a step that is exported with --loss sum/count counts over all of "
+      "them)");
 }
 
 /// Why `step` is the last one, before --steps. Collective.
@@ -102,6 +122,7 @@ Status Trainer::runStep(int64_t step, Status &unread) {
   for (int64_t done = 1; done <= microBatches; ++done) {
     const Program &program = manifest_.programOf(done, microBatches);
     rank_->setCheckNote(loader_->unusualValue());
+    allowedCounts_.add(loader_->allowed());
     setScalar(scalars::accumulated.name, double(done - 1));
     setScalar(scalars::accumulatedCount.name, sum.count);
     if (Status s = rank_->run(&program - manifest_.programs.data()))

@@ -122,13 +122,15 @@ def train(batches, clip=math.inf, lr=LR):
     return lines, {"w.weight": w, "v.weight": v}
 
 
-class LossCount(StepTest):
+class Losses(StepTest):
+    """Steps of a model whose parameters and batches are known."""
     built = {}
+    model = MODEL
 
     def build(self, mesh, *options):
         if (mesh, options) not in self.built:
             model, program = self.place("model.mlir"), self.place("train")
-            model.write_text(MODEL)
+            model.write_text(self.model)
             target = ["--target", f"cpu,{DEVICE}"] if DEVICE != "cpu" else []
             done = self.execute([BIN / "fsdp-compile", model, "--optimizer", "sgd", "--mesh", mesh, *target, *options,
                                  "-o", program])
@@ -180,6 +182,8 @@ class LossCount(StepTest):
             for want, value in zip(values, parameters[name]):
                 self.assertLessEqual(abs(want - value), tolerance * 4, (states, parameters))
 
+
+class LossCount(Losses):
     def test_ranks(self):
         batches = make_batches(COUNTS)
         wanted = train(batches)
