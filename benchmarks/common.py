@@ -28,15 +28,18 @@ def run(command, **kwargs):
     return result.stdout
 
 
-def exported(name, *options):
-    """The folder of the traced model, made once (needs torch); `options` are the exporter's."""
-    folder = CACHE / "".join([name, *map(str, options)])
+def exported(name, *options, shape="", params=True):
+    """The folder of the traced model, made once (needs torch); `options` are the exporter's. `shape`: batch x sequence,
+    instead of the model's own; without `params`, parameters that no memory has to hold are not drawn."""
+    folder = CACHE / "".join([name, shape, "" if params else "-empty", *map(str, options)])
     if not (folder / "model.mlir").exists():
         spec = MODELS[name]
+        batch, seq = shape.split("x") if shape else (spec["batch"], spec["seq"])
         config = ",".join(f"{k}={v}" for k, v in spec["config"].items())
         env = os.environ | {"PYTHONPATH": str(ROOT / "tools" / "fsdp-export" / "src")}
         run([sys.executable, "-m", "fsdp_export", f"hf:{spec['arch']}", *(["--config", config] if config else []),
-             "--batch", spec["batch"], "--seq", spec["seq"], "--with-params", *options, "-o", folder],
+             "--batch", batch, "--seq", seq, *(["--with-params"] if params else ["--skip-init", "--no-verify"]), *options,
+             "-o", folder],
             env=env)
     return folder
 
