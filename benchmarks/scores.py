@@ -160,7 +160,7 @@ def main():
     parser.add_argument("options", nargs="*", help="of fsdp-compile, after --")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
     parser.add_argument("--tools", help="the folder of ptxas and nvdisasm")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     compiler = args.bin / "fsdp-compile"
     compile = [compiler, args.model, "--target", "cuda", *args.options]
     with tempfile.TemporaryDirectory() as folder:
