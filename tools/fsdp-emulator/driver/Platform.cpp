@@ -19,6 +19,7 @@ Platform &Platform::get() {
 }
 
 Platform::Platform() : settings(Settings::fromEnvironment()) {
+  approximations = settings.approximations;
   for (int i = 0; i < settings.devices; ++i)
     devices.push_back(std::make_unique<Device>(i, settings));
 }

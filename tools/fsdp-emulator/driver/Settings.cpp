@@ -143,6 +143,18 @@ void readSharing(Sharing &sharing) {
   });
 }
 
+void readApproximations(Approximations &value) {
+  const char *text = variable("APPROXIMATIONS");
+  if (!text)
+    return;
+  if (std::strcmp(text, "low") == 0)
+    value = Approximations::Low;
+  else if (std::strcmp(text, "high") == 0)
+    value = Approximations::High;
+  else if (std::strcmp(text, "rounded") != 0)
+    reject("APPROXIMATIONS", "low, rounded or high");
+}
+
 /// Numbers with commas between, as the driver reads them: one that there is not
 /// ends the list.
 std::vector<int> readCards(int devices) {
@@ -189,6 +201,7 @@ Settings Settings::fromEnvironment() {
   readSwitch("PEERS", settings.arePeers);
   readNumber("PRIORITIES", 0, 5, settings.priorities);
   readSwitch("STRICT_CAPTURE", settings.isRelaxedStrict);
+  readApproximations(settings.approximations);
   readFaults(settings.faults);
   readSkipped(settings.skipped);
   readHeld(settings.held);

@@ -10,6 +10,7 @@
 
 #include "driver/Cuda.h"
 #include "execution/DeviceMemory.h"
+#include "instructions/Approximation.h"
 
 #include <string>
 #include <vector>
@@ -71,6 +72,8 @@ struct Settings {
   bool isRelaxedStrict = false;
   /// Of a device's memory, what its context takes.
   uint64_t contextBytes = 0;
+  /// What approximate instructions give.
+  Approximations approximations = Approximations::Rounded;
   /// Seconds that an operation of another library may wait for.
   double timeout = 60;
 

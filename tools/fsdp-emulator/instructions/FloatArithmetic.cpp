@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "instructions/Approximation.h"
 #include "instructions/Arithmetic.h"
 #include "instructions/DirectedRounding.h"
 #include "instructions/Lanes.h"
@@ -142,8 +143,11 @@ struct DivideApproximately {
             ? canonicalNaN()
             : std::copysign(0.0f,
                             std::signbit(a) == std::signbit(b) ? 1.0f : -1.0f);
-    return isLarge && a == a ? large : a / b;
+    return isLarge && a == a ? large : approximated(a / b, 2);
   }
+};
+struct DivideFully {
+  float operator()(float a, float b) const { return approximated(a / b, 2); }
 };
 
 void decodeDivision(Decoder &decoder, Type type) {
@@ -160,7 +164,7 @@ void decodeDivision(Decoder &decoder, Type type) {
   decoder.instruction.execute =
       approximation == 0
           ? chooseModified<DivideApproximately, float, float>(modifiers)
-          : chooseModified<Divide, float, float>(modifiers);
+          : chooseModified<DivideFully, float, float>(modifiers);
 }
 
 /// The smaller or larger one; -0 is below +0. Of a NaN, the other one, unless

@@ -7,10 +7,12 @@
 
 //
 // Approximations of a device differ from each other. The ones here are rounded
-// results, which lie within all of their error bounds.
+// results, which lie within all of their error bounds, or, of exponentials and
+// reciprocals, what Approximation.h makes of them.
 //
 //===----------------------------------------------------------------------===//
 
+#include "instructions/Approximation.h"
 #include "instructions/Arithmetic.h"
 #include "instructions/DirectedRounding.h"
 #include "instructions/Lanes.h"
@@ -42,14 +44,15 @@ struct Exponential {
     // Beyond, results are 0 and infinity; NaN goes its own way.
     float inside = a > 200 ? 200 : a > -200 ? a : -200;
     auto value = static_cast<float>(exponential(inside));
-    return a != a ? a : value;
+    // Of zeros exactly 1.
+    return a != a ? a : a == 0 ? value : approximated(value, 2);
   }
 };
 struct Logarithm {
   float operator()(float a) const { return std::log2(a); }
 };
 struct Reciprocal {
-  float operator()(float a) const { return 1 / a; }
+  float operator()(float a) const { return approximated(1 / a, 1); }
 };
 struct SquareRoot {
   float operator()(float a) const { return std::sqrt(a); }

@@ -127,6 +127,24 @@ TEST_F(SettingsDeathTest, ChecksCanBeTurnedOff) {
   });
 }
 
+TEST_F(SettingsDeathTest, Approximations) {
+  for (auto [name, bits] : {std::pair("low", 0x40b504f1),
+                            {"rounded", 0x40b504f3},
+                            {"high", 0x40b504f5}})
+    expectRight([name = name, bits = bits] {
+      set("APPROXIMATIONS", name);
+      cuda::DevicePointer memory = 0;
+      int32_t result = 0;
+      bool isDone = begin() && !cuMemAlloc_v2(&memory, 4096) &&
+                    !runKernel("add.s64 %rd10, %rd0, %rd9;\n"
+                               "ex2.approx.f32 %f1, 0f40200000;\n"
+                               "st.global.f32 [%rd10], %f1;\n",
+                               memory) &&
+                    !cuMemcpyDtoH_v2(&result, memory, 4);
+      finish(isDone && result == bits);
+    });
+}
+
 TEST_F(SettingsDeathTest, Faults) {
   expectRight([&] {
     set("FAULT", "cuMemAlloc_v2:2:2,cuCtxSynchronize:1:719");
@@ -323,6 +341,8 @@ TEST_F(SettingsDeathTest, BadValuesEndTheProcess) {
   endsWith("SEED", "x", "expected a number for FSDP_EMULATOR_SEED, got 'x'");
   endsWith("DEVICES", "65", "expected a number for FSDP_EMULATOR_DEVICES");
   endsWith("RACES", "2", "expected 0 or 1 for FSDP_EMULATOR_RACES");
+  endsWith("APPROXIMATIONS", "2",
+           "expected low, rounded or high for FSDP_EMULATOR_APPROXIMATIONS");
   endsWith("FAULT", "cuInit", "expected call:n:code for FSDP_EMULATOR_FAULT");
   endsWith("SKIP", "cuInit", "expected call:n, a number from 1 on, for");
   endsWith("HOLD", "cuInit:1:2", "expected call:n:copies:bytes, numbers from");
