@@ -260,10 +260,12 @@ void fsdp::buildCudaKernelPipeline(OpPassManager &pm,
   pm.addPass(createMatchMatmuls({options.tf32}));
   if (!options.tuning.empty())
     pm.addPass(createTuneKernels({options.tuning}));
-  pm.addPass(createEmitCudaAttention());
+  pm.addPass(createEmitCudaAttention({options.math}));
   // Products that no BLAS takes.
   pm.addPass(createWidenAccumulators());
-  pm.addPass(createEmitCudaKernels());
+  EmitCudaKernelsOptions kernels;
+  kernels.math = options.math;
+  pm.addPass(createEmitCudaKernels(kernels));
   pm.addPass(createIsolateKernels({kCudaTarget.str()}));
   OpPassManager &fallback = pm.nest<ModuleOp>();
   fallback.addPass(createBufferizeKernels());
@@ -283,7 +285,7 @@ void fsdp::buildLowerCudaKernelsPipeline(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
-  pm.addPass(createExpandMath());
+  pm.addPass(createExpandMath({/*approximate=*/true}));
   pm.addPass(createConvertDeviceMath());
   pm.addPass(createCSEPass());
   pm.addPass(createSCFToControlFlowPass());

@@ -10,15 +10,19 @@
 // calls of OpenCL's, which libclc defines. Of CUDA's libdevice nothing is used:
 // convert-gpu-to-nvvm would call its square root, whose bits depend on flags.
 // f16 and bf16 are computed in f32. Absolute values and powers of integers
-// become arithmetic.
+// become arithmetic. Exponentials of base 2 and quotients with fastmath<afn>
+// are approximate instructions (PTX ISA, "Floating-Point Instructions").
 //
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
 
+#include <cmath>
 #include <limits>
 
 namespace mlir::fsdp {
@@ -227,6 +231,120 @@ static void convertPower(math::IPowIOp op) {
   op.erase();
 }
 
+/// Maxima and minima of f32, which MLIR would expand to comparisons: one
+/// instruction, which keeps NaN or does not, as the op says.
+static StringRef getMaximumIntrinsic(Operation *op) {
+  return llvm::TypeSwitch<Operation *, StringRef>(op)
+      .Case<arith::MaxNumFOp>([](auto) { return "llvm.maxnum"; })
+      .Case<arith::MinNumFOp>([](auto) { return "llvm.minnum"; })
+      .Case<arith::MaximumFOp>([](auto) { return "llvm.maximum"; })
+      .Case<arith::MinimumFOp>([](auto) { return "llvm.minimum"; })
+      .Default(StringRef());
+}
+
+static Value callIntrinsic(OpBuilder &builder, Location loc, StringRef name,
+                           ValueRange args) {
+  return LLVM::CallIntrinsicOp::create(builder, loc, args.front().getType(),
+                                       builder.getStringAttr(name), args)
+      .getResult(0);
+}
+
+/// The constant that `value` is.
+static std::optional<double> getFloat(Value value) {
+  APFloat constant(0.0f);
+  if (!matchPattern(value, m_ConstantFloat(&constant)))
+    return std::nullopt;
+  return constant.convertToDouble();
+}
+
+/// Below it, f32 is subnormal; the least number that is not changed by one.
+static constexpr double kLeastNormal = 0x1p-126, kLeastSum = 0x1p-100;
+
+/// Whether results do not depend on which number below 2^-126 `value` is: it is
+/// only added to larger constants, or multiplied by small ones before.
+static bool canFlush(Value value) {
+  auto isLarge = [](Value added) {
+    std::optional<double> constant = getFloat(added);
+    return constant && std::fabs(*constant) >= kLeastSum;
+  };
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isa<arith::AddFOp, arith::SubFOp>(user))
+      return isLarge(user->getOperand(1 - use.getOperandNumber()));
+    if (!isa<math::FmaOp>(user) || use.getOperandNumber() == 2 ||
+        !isLarge(user->getOperand(2)))
+      return false;
+    std::optional<double> factor =
+        getFloat(user->getOperand(1 - use.getOperandNumber()));
+    return factor && std::fabs(*factor) <= 2;
+  });
+}
+
+/// Whether `value` is an exponential that was converted before.
+static bool isExponential(Value value) {
+  auto call = value.getDefiningOp<LLVM::CallIntrinsicOp>();
+  return call && call.getIntrin().starts_with("llvm.nvvm.ex2.");
+}
+
+/// Whether `value` is at least 2^-100, or NaN: an exponential and a constant.
+static bool isLargeSum(Value value) {
+  auto sum = value.getDefiningOp<arith::AddFOp>();
+  if (!sum)
+    return false;
+  Value left = sum.getLhs(), right = sum.getRhs();
+  if (isExponential(right))
+    std::swap(left, right);
+  std::optional<double> constant = getFloat(right);
+  return isExponential(left) && constant && *constant >= kLeastSum;
+}
+
+static bool isRelaxed(Operation *op) {
+  auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
+  arith::FastMathFlagsAttr flags =
+      floats ? floats.getFastMathFlagsAttr() : nullptr;
+  return flags &&
+         bitEnumContainsAll(flags.getValue(), arith::FastMathFlags::afn);
+}
+
+/// A quotient of f32, at most 2 units in the last place off. Of 1 by what is
+/// left an instruction remains that LLVM knows.
+static Value approximateQuotient(arith::DivFOp op, OpBuilder &builder,
+                                 Value left, Value right) {
+  Location loc = op.getLoc();
+  Type type = left.getType();
+  if (std::optional<double> divisor = getFloat(right)) {
+    double inverse = 1 / *divisor;
+    bool isNormal = std::isfinite(*divisor) && std::isfinite(inverse) &&
+                    std::fabs(inverse) >= kLeastNormal &&
+                    std::fabs(*divisor) >= kLeastNormal;
+    if (isNormal)
+      return arith::MulFOp::create(builder, loc, left,
+                                   createFloat(builder, loc, type, inverse));
+  }
+  if (getFloat(left) != 1.0)
+    return callIntrinsic(builder, loc, "llvm.nvvm.div.full", {left, right});
+  if (isLargeSum(right) && canFlush(op.getResult()))
+    return callIntrinsic(builder, loc, "llvm.nvvm.rcp.approx.ftz.f", right);
+  return arith::DivFOp::create(builder, loc, left, right,
+                               arith::FastMathFlags::afn);
+}
+
+/// What a function that may be approximated becomes; null where it is computed
+/// as others are.
+static Value approximate(Operation *op, OpBuilder &builder,
+                         ArrayRef<Value> args) {
+  if (!isRelaxed(op) || !args.front().getType().isF32())
+    return nullptr;
+  if (isa<math::Exp2Op>(op))
+    return callIntrinsic(builder, op->getLoc(),
+                         canFlush(op->getResult(0)) ? "llvm.nvvm.ex2.approx.ftz"
+                                                    : "llvm.nvvm.ex2.approx",
+                         args);
+  if (auto quotient = dyn_cast<arith::DivFOp>(op))
+    return approximateQuotient(quotient, builder, args[0], args[1]);
+  return nullptr;
+}
+
 static void convertOp(Operation *op, gpu::GPUModuleOp device) {
   if (auto abs = dyn_cast<math::AbsIOp>(op);
       abs && abs.getType().isIntOrIndex())
@@ -241,16 +359,26 @@ static void convertOp(Operation *op, gpu::GPUModuleOp device) {
                             [&](Type other) { return other != type; }))
     return;
   StringRef name = op->getName().getStringRef();
-  if (getFunction(name).empty() && getIntrinsic(name).empty())
-    return;
   OpBuilder builder(op);
+  if (StringRef maximum = getMaximumIntrinsic(op);
+      !maximum.empty() && type.isF32()) {
+    op->replaceAllUsesWith(ValueRange(
+        callIntrinsic(builder, op->getLoc(), maximum, op->getOperands())));
+    return op->erase();
+  }
+  bool isQuotient =
+      isa<arith::DivFOp>(op) && type.getWidth() <= 32 && isRelaxed(op);
+  if (!isQuotient && getFunction(name).empty() && getIntrinsic(name).empty())
+    return;
   bool isNarrow = type.getWidth() < 32;
   SmallVector<Value> args(op->getOperands());
   if (isNarrow)
     for (Value &arg : args)
       arg = arith::ExtFOp::create(builder, op->getLoc(), builder.getF32Type(),
                                   arg);
-  Value result = convert(op, builder, device, args);
+  Value result = approximate(op, builder, args);
+  if (!result)
+    result = convert(op, builder, device, args);
   if (isNarrow)
     result = arith::TruncFOp::create(builder, op->getLoc(), type, result);
   op->replaceAllUsesWith(ValueRange(result));

@@ -26,15 +26,29 @@ using Binary = expand::Float (*)(expand::Float, expand::Float);
 /// Whether the function is expanded for f64, too.
 enum class Widths { Single, All };
 
+/// Whether fastmath<afn> lets `op` be approximated.
+bool isRelaxed(arith::ArithFastMathInterface op) {
+  arith::FastMathFlagsAttr flags = op.getFastMathFlagsAttr();
+  return flags &&
+         bitEnumContainsAll(flags.getValue(), arith::FastMathFlags::afn);
+}
+
+/// Which ops of a kind a pattern takes: all, those that may not be
+/// approximated, or those that may be.
+enum class Which { All, Exact, Relaxed };
+
 /// An op on floats of 32 bits, or also of 64, becomes `function`'s arithmetic.
 template <typename Op, auto function, Widths widths = Widths::Single>
 struct Expand : OpRewritePattern<Op> {
-  using OpRewritePattern<Op>::OpRewritePattern;
+  Expand(MLIRContext *context, Which which = Which::All)
+      : OpRewritePattern<Op>(context), which(which) {}
 
   LogicalResult matchAndRewrite(Op op,
                                 PatternRewriter &rewriter) const override {
     Type type = op.getType(), element = getElementTypeOrSelf(type);
     if (!element.isF32() && !(widths == Widths::All && element.isF64()))
+      return failure();
+    if (which != Which::All && (which == Which::Relaxed) != isRelaxed(op))
       return failure();
     expand::Emitter emitter(rewriter, op.getLoc(), type);
     SmallVector<expand::Float, 2> operands;
@@ -49,6 +63,9 @@ struct Expand : OpRewritePattern<Op> {
     rewriter.replaceOp(op, result.get(emitter));
     return success();
   }
+
+private:
+  Which which;
 };
 
 /// A power with an integer is one with a float, as in PyTorch; of narrower
@@ -78,6 +95,8 @@ struct ConvertExponent : OpRewritePattern<math::FPowIOp> {
 };
 
 struct ExpandMath : fsdp::impl::ExpandMathBase<ExpandMath> {
+  using ExpandMathBase::ExpandMathBase;
+
   void runOnOperation() override {
     MLIRContext *context = &getContext();
     RewritePatternSet patterns(context);
@@ -91,10 +110,7 @@ struct ExpandMath : fsdp::impl::ExpandMathBase<ExpandMath> {
                  Expand<math::CbrtOp, Unary(expand::cbrt)>,
                  Expand<math::CosOp, Unary(expand::cos)>,
                  Expand<math::CoshOp, Unary(expand::cosh)>,
-                 Expand<math::ErfOp, Unary(expand::erf)>,
                  Expand<math::ErfcOp, Unary(expand::erfc), Widths::All>,
-                 Expand<math::ExpOp, Unary(expand::exp)>,
-                 Expand<math::Exp2Op, Unary(expand::exp2)>,
                  Expand<math::ExpM1Op, Unary(expand::expm1), Widths::All>,
                  Expand<math::LogOp, Unary(expand::log)>,
                  Expand<math::Log10Op, Unary(expand::log10)>,
@@ -103,9 +119,18 @@ struct ExpandMath : fsdp::impl::ExpandMathBase<ExpandMath> {
                  Expand<math::PowFOp, Binary(expand::pow)>,
                  Expand<math::SinOp, Unary(expand::sin)>,
                  Expand<math::SinhOp, Unary(expand::sinh)>,
-                 Expand<math::TanOp, Unary(expand::tan)>,
-                 Expand<math::TanhOp, Unary(expand::tanh)>, ConvertExponent>(
+                 Expand<math::TanOp, Unary(expand::tan)>, ConvertExponent>(
         context);
+    patterns.add<Expand<math::ErfOp, Unary(expand::erf)>,
+                 Expand<math::ExpOp, Unary(expand::exp)>,
+                 Expand<math::Exp2Op, Unary(expand::exp2)>,
+                 Expand<math::TanhOp, Unary(expand::tanh)>>(
+        context, approximate ? Which::Exact : Which::All);
+    if (approximate)
+      patterns.add<Expand<math::ErfOp, Unary(expand::approximate::erf)>,
+                   Expand<math::ExpOp, Unary(expand::approximate::exp)>,
+                   Expand<math::TanhOp, Unary(expand::approximate::tanh)>>(
+          context, Which::Relaxed);
     // Narrower floats are computed in f32 and rounded once.
     populateMathF32ExpansionPatterns(patterns, [](StringRef) { return true; });
     // Of f64 what is left is libm's: there is nothing to refuse.

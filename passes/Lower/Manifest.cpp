@@ -548,6 +548,8 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["reduce_dtype"] = getDtypeName(reduce.getValue());
   if (hasProductsInTF32())
     manifest["products"] = json::Object{{kCudaTarget, "tf32"}};
+  if (hasApproximations(module))
+    manifest["math"] = json::Object{{kCudaTarget, "fast"}};
   if (auto tuned = module->getAttrOfType<DictionaryAttr>(names::kTunedFor))
     manifest["tuning"] = getTuning(tuned);
   if (hasTarget(kCudaTarget)) {

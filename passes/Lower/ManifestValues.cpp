@@ -8,6 +8,10 @@
 #include "ManifestValues.h"
 #include "fsdp/ABI/Dtype.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -76,4 +80,23 @@ json::Value fsdp::getInit(Attribute attr, bool isUnsigned) {
     }
   }
   return init;
+}
+
+bool fsdp::hasApproximations(ModuleOp module) {
+  auto isApproximate = [](Operation *op) {
+    if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
+      return call.getIntrin().contains(".approx");
+    auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
+    arith::FastMathFlagsAttr flags =
+        floats ? floats.getFastMathFlagsAttr() : nullptr;
+    return flags &&
+           bitEnumContainsAll(flags.getValue(), arith::FastMathFlags::afn);
+  };
+  auto find = [&](Operation *op) {
+    return isApproximate(op) ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return llvm::any_of(module.getOps<gpu::GPUModuleOp>(),
+                      [&](gpu::GPUModuleOp device) {
+                        return device.walk(find).wasInterrupted();
+                      });
 }

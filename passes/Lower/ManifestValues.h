@@ -9,6 +9,7 @@
 #define FSDP_PASSES_LOWER_MANIFESTVALUES_H
 
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/JSON.h"
 
@@ -30,6 +31,9 @@ StringRef getStoredDtype(RankedTensorType type, bool isUnsigned);
 /// An initialiser of the input contract; null where only a file can tell. Its
 /// integers are read without a sign if @isUnsigned.
 llvm::json::Value getInit(Attribute attr, bool isUnsigned = false);
+
+/// Whether code for CUDA devices has approximate instructions.
+bool hasApproximations(ModuleOp module);
 
 } // namespace mlir::fsdp
 

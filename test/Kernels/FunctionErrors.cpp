@@ -11,11 +11,11 @@
 //   fsdp-function-errors errors FUNCTION TYPE ARGUMENTS RESULTS
 //
 // The first writes arguments of one or two operands, all of the first one and
-// then all of the second, as bits in little-endian order. The second compares a function's
-// results for them with long double's and prints the largest error in units in
-// the last place, the argument where it is found, and how many results differ
-// from those for the same arguments earlier in the file: vectors and the
-// remainder of a loop have to compute the same bits.
+// then all of the second, as bits in little-endian order. The second compares a
+// function's results for them with long double's and prints the largest error
+// in units in the last place, the argument where it is found, and how many
+// results differ from those for the same arguments earlier in the file: vectors
+// and the remainder of a loop have to compute the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -231,9 +231,11 @@ static Function unary(Real (*function)(Real)) {
   return {1, [function](Real x, Real) { return function(x); }, {}};
 }
 
-/// Those that exporters compose of others lose what their formula loses.
+/// Those that exporters compose of others lose what their formula loses; of 16
+/// bits they are computed in f32.
 static std::map<std::string, Function> getFunctions(const Format &format) {
-  Real most = std::ldexp(Real(1), format.getBias() + 1);
+  int bias = format.bytes == 2 ? 127 : format.getBias();
+  Real most = std::ldexp(Real(1), bias + 1);
   auto sigmoid = [=](Real x, Real) {
     Real power = std::exp(-x);
     return power < most ? 1 / (1 + power) : std::isnan(x) ? x : 0;
@@ -244,6 +246,15 @@ static std::map<std::string, Function> getFunctions(const Format &format) {
   auto gelu = [](Real x, Real) {
     return x * (std::isinf(x) ? Real(x > 0)
                               : std::erfc(-x * std::sqrt(Real(0.5))) / 2);
+  };
+  auto geluOfTanh = [](Real x, Real) {
+    constexpr Real slope = 0.79788456080286535588L;
+    return x / 2 * (1 + std::tanh(slope * (x + Real(0.044715L) * x * x * x)));
+  };
+  // Rounded to 16 bits, what is above x / 2 is off by half of its own unit.
+  auto getScale = [=](Real x, Real result) {
+    return format.bytes == 2 && std::fabs(result) > std::fabs(x / 2) ? result
+                                                                     : x / 2;
   };
   auto sinc = [=](Real x, Real) -> Real {
     constexpr double pi = 3.14159265358979323846;
@@ -283,7 +294,12 @@ static std::map<std::string, Function> getFunctions(const Format &format) {
       {"softplus", {1, softplus, {}}},
       {"sinc", {1, sinc, {}}},
       // In last places of x / 2, of which 1 + erf(..) loses one.
-      {"gelu", {1, gelu, [](Real x) { return x / 2; }}},
+      {"gelu", {1, gelu, [=](Real x) { return getScale(x, gelu(x, 0)); }}},
+      {"gelu_tanh",
+       {1, geluOfTanh, [=](Real x) { return getScale(x, geluOfTanh(x, 0)); }}},
+      {"quotient", {2, [](Real x, Real y) { return x / y; }, {}}},
+      {"reciprocal", {1, [](Real x, Real) { return 1 / x; }, {}}},
+      {"third", {1, [](Real x, Real) { return x / 3; }, {}}},
   };
 }
 

@@ -42,3 +42,7 @@ struct Approximate : PassWrapper<Approximate, OperationPass<>> {
 std::unique_ptr<Pass> mlir::fsdp::createExpandMath() {
   return std::make_unique<Approximate>();
 }
+std::unique_ptr<Pass>
+mlir::fsdp::createExpandMath(mlir::fsdp::ExpandMathOptions) {
+  return std::make_unique<Approximate>();
+}

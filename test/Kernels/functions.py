@@ -6,17 +6,25 @@ long double's.
   functions.py --bin build/bin --device cuda            # on the emulated device
   functions.py --bin build/bin --device cpu cuda --table      # largest errors
   functions.py --bin build/bin --mutant build/bin/fsdp-upstream-functions
+  functions.py --bin build/bin --fast --table    # --math fast, all arguments
 
 An error is counted in units in the last place of the exact result; 0.5 is what
 rounding makes. Each result for an argument that the file holds twice, once where
 whole vectors are computed and once in the remainder, has to be the same bits.
 --mutant names a compiler with MLIR's own polynomials: those of FOUND have to be
-found wrong."""
+found wrong.
+
+--fast computes functions whose results are rounded to 16 bits, on the emulated
+device and for all numbers of 16 bits, by approximate instructions, whose results
+are rounded, or as far off on either side as PTX allows."""
 
 import argparse
 import itertools
 import json
+import os
 import pathlib
+import re
+import shutil
 import struct
 import sys
 import tempfile
@@ -49,14 +57,32 @@ COMPOSED = {
              "%t = arith.mulf %x, %c : T", "%e = math.erf %t : T",
              "%s = arith.addf %e, %o : T", "%y = arith.mulf %x, %h : T",
              "%r = arith.mulf %y, %s : T"],
+    "gelu_tanh": ["%o = arith.constant 1.0 : T", "%h = arith.constant 0.5 : T",
+                  "%c = arith.constant 0.044715 : T",
+                  "%k = arith.constant 0.79788456080286541 : T",
+                  "%2 = arith.mulf %x, %x : T", "%3 = arith.mulf %2, %x : T",
+                  "%4 = arith.mulf %3, %c : T", "%5 = arith.addf %x, %4 : T",
+                  "%6 = arith.mulf %5, %k : T", "%e = math.tanh %6 : T",
+                  "%s = arith.addf %e, %o : T", "%y = arith.mulf %x, %h : T",
+                  "%r = arith.mulf %y, %s : T"],
+    "reciprocal": ["%o = arith.constant 1.0 : T",
+                   "%r = arith.divf %o, %x : T"],
+    "third": ["%c = arith.constant 3.0 : T", "%r = arith.divf %x, %c : T"],
 }
-FUNCTIONS = UNARY + BINARY + list(COMPOSED)
+ONLY_FAST = ["gelu_tanh", "reciprocal", "third"]
+FUNCTIONS = UNARY + BINARY + [name for name in COMPOSED
+                             if name not in ONLY_FAST]
+# What --math fast approximates, alone and in what exporters compose.
+FAST = ["erf", "exp", "exp2", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh",
+        "reciprocal", "third", "quotient"]
+SIDES = ["low", "rounded", "high"]
 # Arguments for each exponent; of 16 bits, the distance of numbers.
 DENSITY = {"cpu": {"f32": 80, "f64": 6, "f16": 1, "bf16": 1},
            "cuda": {"f32": 12, "f64": 1, "f16": 61, "bf16": 61}}
 # Of 16 bits, one rounding of what f32 gives.
 BOUND = {"f32": 2.0, "f64": 4.0, "f16": 0.501, "bf16": 0.501}
 COMPOSED_BOUND = 4.0
+FAST_BOUND = 0.502
 # Functions that MLIR's polynomials compute wrongly, by type.
 FOUND = {"f32": ["sin", "cos", "atan", "erfc", "exp", "log", "sinc"],
          "f64": ["expm1"]}
@@ -65,6 +91,10 @@ FOUND = {"f32": ["sin", "cos", "atan", "erfc", "exp", "log", "sinc"],
 def has(name, dtype):
     """Composed of f16 and bf16, every op rounds."""
     return name not in COMPOSED or dtype in ("f32", "f64")
+
+
+def is_binary(name):
+    return name in BINARY or name == "quotient"
 
 
 def write_raw(path, tensors):
@@ -94,15 +124,18 @@ class Sweep:
     integers with the bits of the floats: no reader or writer may look at
     those that are not finite."""
 
-    def __init__(self, tools, errors, dtype, names, density, directory):
+    def __init__(self, tools, errors, dtype, names, density, directory,
+                 is_wide=False):
+        """is_wide: what is composed is computed in f32."""
         self.tools, self.errors, self.dtype = tools, errors, dtype
         self.directory, self.density = directory, density
         self.bits = f"i{8 * element_bytes(dtype)}"
         self.step, self.state, self.inputs = Step(), {}, {}
         self.files, self.buffers = {}, {}
-        names = [name for name in names if has(name, dtype)]
-        unary = [name for name in names if name not in BINARY]
-        binary = [name for name in names if name in BINARY]
+        self.is_wide = is_wide
+        names = [name for name in names if is_wide or has(name, dtype)]
+        unary = [name for name in names if not is_binary(name)]
+        binary = [name for name in names if is_binary(name)]
         if unary:
             self.add(unary, 1)
         if binary:
@@ -140,15 +173,36 @@ class Sweep:
         arguments = ["%x", "%y"][:len(values)]
         lines = COMPOSED.get(
             name, [f"%r = math.{name} {', '.join(arguments)} : T"])
-        body = [f"{x} = arith.bitcast %a{i} : {self.bits} to T"
-                for i, x in enumerate(arguments)]
-        body += lines + [f"%bits = arith.bitcast %r : T to {self.bits}"]
-        body = [line.replace(": T", f": {self.dtype}").replace(
-            "to T", f"to {self.dtype}") for line in body]
+        if name == "quotient":
+            lines = ["%r = arith.divf %x, %y : T"]
+        wide = "f32" if self.is_wide else self.dtype
+        body = []
+        for i, x in enumerate(arguments):
+            narrow = f"%n{i}" if self.is_wide else x
+            body.append(f"{narrow} = arith.bitcast %a{i} : {self.bits} to "
+                        f"{self.dtype}")
+            if self.is_wide:
+                body.append(f"{x} = arith.extf {narrow} : {self.dtype} to f32")
+        body += [line.replace(": T", f": {wide}") for line in lines]
+        result = "%r"
+        if self.is_wide:
+            result = "%rounded"
+            body.append(f"{result} = arith.truncf %r : f32 to {self.dtype}")
+        body.append(f"%bits = arith.bitcast {result} : {self.dtype} to "
+                    f"{self.bits}")
         return self.step.generic(
             1, [(value, ["d0"]) for value in values],
             [(self.step.empty([n], self.bits), ["d0"])],
             [([n], self.bits, 1.0)], lambda *args: (body, ["%bits"]))
+
+    def find_approximations(self, *options):
+        """Approximate instructions of the device's code."""
+        ptx = self.directory / "step.ptx"
+        (self.directory / "model.mlir").write_text(self.step.module())
+        run([self.tools.compiler, self.directory / "model.mlir", "--optimizer",
+             "sgd:lr=1.0", "--target", "cuda", "--emit", "ptx", "-o", ptx,
+             *options])
+        return set(re.findall(r"\b\w+\.(?:approx|full)\b", ptx.read_text()))
 
     def run(self, device, options):
         """By function: error, results that differ from others for the same
@@ -174,16 +228,47 @@ class Sweep:
         return found
 
 
-def print_table(errors, devices, dtypes):
+def check_fast(tools, errors_tool, prints_table):
+    """Of all numbers of 16 bits, in results of 16 bits."""
+    errors, bad = {}, 0
+    for dtype in ("bf16", "f16"):
+        with tempfile.TemporaryDirectory(prefix="fsdp-functions-") as folder:
+            folder = pathlib.Path(folder)
+            sweep = Sweep(tools, errors_tool, dtype, FAST, 1, folder,
+                          is_wide=True)
+            for options, expected in (
+                    ([], {"ex2.approx", "rcp.approx", "div.full"}),
+                    (["--math", "exact"], set())):
+                got = sweep.find_approximations(*options)
+                if got != expected:
+                    print(f"{dtype} {options}: expected {expected}, got {got}")
+                    bad += 1
+            for side in SIDES:
+                os.environ["FSDP_EMULATOR_APPROXIMATIONS"] = side
+                found = sweep.run("cuda", [])
+                for name, (error, different, words) in found.items():
+                    errors[name, side, dtype] = error
+                    if error > FAST_BOUND or different:
+                        bad += 1
+                        print(f"{side} {dtype} {name}: {error} units, at {words}")
+                    shutil.rmtree(folder / "saved", ignore_errors=True)
+    if prints_table:
+        print_table(errors, SIDES, ["bf16", "f16"], digits=3)
+    print(f"{bad} errors of {len(errors)} functions" if bad else
+          f"{len(errors)} functions are right")
+    return 1 if bad else 0
+
+
+def print_table(errors, devices, dtypes, digits=2):
     """In Markdown."""
     columns = [(device, dtype) for device in devices for dtype in dtypes]
     print("| | " + " | ".join(" ".join(c) for c in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
-    for name in FUNCTIONS:
+    for name in dict.fromkeys([*FUNCTIONS, *FAST]):
         cells = [errors.get((name, *column)) for column in columns]
         if any(cell is not None for cell in cells):
             print(f"| {name} | " + " | ".join(
-                "" if cell is None else f"{cell:.2f}" for cell in cells) +
+                "" if cell is None else f"{cell:.{digits}f}" for cell in cells) +
                 " |")
 
 
@@ -204,8 +289,11 @@ def main():
     parser.add_argument("--density", type=int,
                         help="times as many arguments, but of 16 bits",
                         default=1)
+    parser.add_argument("--fast", action="store_true")
     args = parser.parse_args()
     tools = Tools(args.bin, "")
+    if args.fast:
+        return check_fast(tools, args.bin / "fsdp-function-errors", args.table)
     names, dtypes = args.functions, args.dtypes
     if args.mutant:
         tools.compiler = args.mutant

@@ -42,6 +42,11 @@ static cl::opt<std::string> tuning(
     cl::desc("Give kernels for CUDA devices the shapes that this table of a "
              "card says are fast, as benchmarks/gpu.sh tune writes it"),
     cl::cat(category));
+static cl::opt<MathMode>
+    math("math",
+         cl::desc("How CUDA devices compute exponentials, divisions and their "
+                  "like:"),
+         cl::init(MathMode::Fast), cl::cat(category));
 static cl::opt<std::string>
     march("march", cl::init("native"),
           cl::desc("Processor to compile for (default: native)"),
@@ -99,7 +104,7 @@ static void addLevelRules(llvm::SmallVector<OptionRule> &rules) {
   allNeedFrom(step.get().schedule, beforeL3, placed);
   needFrom(step.getMemoryBudget(), beforeL3, placed);
   for (const cl::Option *option :
-       std::initializer_list<const cl::Option *>{&tf32, &tuning})
+       std::initializer_list<const cl::Option *>{&tf32, &tuning, &math})
     needFrom(*option, beforeL3, "its kernels have their code already");
 }
 
@@ -115,8 +120,11 @@ static llvm::SmallVector<OptionRule> getRules() {
   };
   needEmit(tf32, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm"},
            "nothing else holds code of kernels");
-  needEmit(tuning, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm", "report"},
-           "nothing else holds code of kernels");
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{&tuning, &math})
+    needEmit(*option,
+             {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm", "report"},
+             "nothing else holds code of kernels");
   needEmit(target, {"exe", "so", "llvm", "ptx", "ir:L3", "ir:llvm", "report"},
            "there is no code for kernels yet");
   needEmit(march, {"exe", "so", "llvm", "ir:llvm"},
@@ -262,6 +270,8 @@ static int compileStep(int argc, char **argv) {
   options.march = march;
   options.tf32 = tf32;
   options.tuning = tuning;
+  if (math.getNumOccurrences())
+    options.math = math;
   options.kernels.checkAll = schedule.guard;
   options.findManifestFault = findManifestFault;
   options.toolDir = getToolDir(argv[0], &category);

@@ -383,11 +383,16 @@ def EmitCudaKernels : Pass<"fsdp-emit-cuda-kernels", "::mlir::ModuleOp"> {
     or a block per work item, and records it as `cuda` of `fsdp.impl`. Kernels it
     does not understand are left alone, with a remark that says why. Products
     need no code; they get the workspace that cuBLASLt may use.
+
+    With `math` fast, functions and divisions whose values nothing but a result
+    of 16 bits depends on (`findRoundedFunctions`) have `fastmath<afn>`.
   }];
   let options = [
     Option<"productWorkspace", "product-workspace", "int64_t",
            /*default=*/"int64_t(32) << 20",
-           "bytes of the arena that cuBLASLt may use for a product">
+           "bytes of the arena that cuBLASLt may use for a product">,
+    Option<"math", "math", "MathMode", /*default=*/"MathMode::Fast",
+           "how functions of results of 16 bits are computed">
   ];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::gpu::GPUDialect",
@@ -420,8 +425,13 @@ def EmitCudaAttention : Pass<"fsdp-emit-cuda-attention", "::mlir::ModuleOp"> {
     (one for dq, one for dk and dv) to `@cuda_kernels` and records them as `cuda`
     of `fsdp.impl`: a block per tile of queries, or of keys. Tensor cores compute
     products of bf16 and f16; what is rounded to these types in between are the
-    probabilities and the gradients of the scores.
+    probabilities and the gradients of the scores. With `math` fast, these are
+    exponentials of base 2 by the approximate instruction.
   }];
+  let options = [
+    Option<"math", "math", "MathMode", /*default=*/"MathMode::Fast",
+           "how exponentials between products of 16 bits are computed">
+  ];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::gpu::GPUDialect",
                            "::mlir::LLVM::LLVMDialect",

@@ -21,12 +21,22 @@ namespace mlir::fsdp {
 /// What becomes of softmax(f(q k^T)) v.
 enum class AttentionMode { Fused, Decomposed };
 
+/// How CUDA devices compute functions whose values are rounded to 16 bits: by
+/// their approximate instructions, or as f32 everywhere.
+enum class MathMode { Fast, Exact };
+
 /// What an accumulator of gradients holds (fsdp-add-accumulation). `Auto`
 /// leaves it to whoever plans; no pass takes it.
 enum class AccumulateIn { None, Shard, Whole, Auto };
 
 FSDP_WORDS(AttentionMode, {E::Fused, "fused", "one kernel (default)"},
            {E::Decomposed, "decomposed", "op by op"})
+
+FSDP_WORDS(MathMode,
+           {E::Fast, "fast",
+            "approximately where the result is rounded to bf16 or f16 "
+            "(default)"},
+           {E::Exact, "exact", "to 2 units in the last place of f32"})
 
 FSDP_WORDS(
     AccumulateIn, {E::None, "none", "there are none (default)"},
@@ -62,6 +72,7 @@ inline KernelLimits getCpuKernelLimits() {
 
 FSDP_WORD_OPTION(mlir::fsdp::AccumulateIn)
 FSDP_WORD_OPTION(mlir::fsdp::AttentionMode)
+FSDP_WORD_OPTION(mlir::fsdp::MathMode)
 FSDP_WORD_OPTION(mlir::fsdp::Order)
 FSDP_WORD_OPTION(mlir::fsdp::Strategy)
 FSDP_WORD_OPTION(mlir::fsdp::sched::BackwardPrefetch)

@@ -702,7 +702,15 @@ def ExpandMath : Pass<"fsdp-expand-math"> {
     erfc in f64, too. Narrower floats are computed in f32 and rounded once. What
     is left, of f64, is libm's or libclc's. No op has fast-math flags, and each
     element of a vector gets the bits that a scalar gets.
+
+    With `approximate`, functions with `fastmath<afn>` become fewer ops, of which
+    exp2 and divisions have that flag and are the device's approximate
+    instructions (fsdp-convert-device-math).
   }];
+  let options = [
+    Option<"approximate", "approximate", "bool", /*default=*/"false",
+           "heed fastmath<afn>">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect",
@@ -716,8 +724,10 @@ def ConvertDeviceMath
     What NVPTX has as an instruction that rounds as IEEE 754 says (square root,
     floor, fma, ...) becomes an intrinsic, other functions of f32 and f64 calls
     of OpenCL's, which Target::serializeKernels links from libclc; absolute
-    values and powers of integers become arithmetic. Runs before
-    convert-gpu-to-nvvm, which would call CUDA's libdevice.
+    values and powers of integers become arithmetic. Maxima and minima of f32
+    are one instruction each, exp2 and divisions with `fastmath<afn>` the
+    approximate ones. Runs before convert-gpu-to-nvvm, which would call CUDA's
+    libdevice.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::arith::ArithDialect",

@@ -279,6 +279,10 @@ struct CudaKernelOptions : PassPipelineOptions<CudaKernelOptions> {
       llvm::cl::desc("shapes of kernels that were measured to be fast, "
                      "fsdp-tuning/1"),
       llvm::cl::init("")};
+  Option<MathMode> math{
+      *this, "math",
+      llvm::cl::desc("how functions of results of 16 bits are computed:"),
+      llvm::cl::init(MathMode::Fast)};
 };
 
 /// Options of `fsdp-lower`.

@@ -38,8 +38,16 @@ static int64_t getMathInstructions(Operation &op) {
     return 1;
   if (isa<math::RsqrtOp>(op))
     return 2;
-  if (isa<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op, math::SinOp,
-          math::CosOp, math::TanhOp>(op))
+  auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
+  bool isRelaxed =
+      floats && bitEnumContainsAll(floats.getFastMathFlagsAttr().getValue(),
+                                   arith::FastMathFlags::afn);
+  if (isa<math::ExpOp, math::Exp2Op>(op))
+    return isRelaxed ? 5 : 22;
+  if (isa<math::TanhOp>(op) && isRelaxed)
+    return 14;
+  if (isa<math::LogOp, math::Log2Op, math::SinOp, math::CosOp, math::TanhOp>(
+          op))
     return 24;
   return 40;
 }

@@ -99,6 +99,8 @@ static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,
 namespace {
 struct EmitCudaAttention
     : fsdp::impl::EmitCudaAttentionBase<EmitCudaAttention> {
+  using EmitCudaAttentionBase::EmitCudaAttentionBase;
+
   void runOnOperation() override {
     for (func::FuncOp kernel : getKernels(getOperation())) {
       if (hasCodeFor(kernel, kCudaTarget))

@@ -11,6 +11,7 @@
 #include "SimtEmitter.h"
 #include "UnrollVectors.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
+#include "fsdp/Analysis/Kernels/RoundedFunctions.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -122,7 +123,8 @@ static FailureOr<SimtShape> chooseShape(func::FuncOp kernel,
 }
 
 static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
-                       const KernelLoops &loops, const SimtShape &shape) {
+                       const KernelLoops &loops, const SimtShape &shape,
+                       MathMode math) {
   MLIRContext *context = kernel.getContext();
   Location loc = kernel.getLoc();
   int64_t slotCount = getSlotCount(loops, shape);
@@ -141,7 +143,11 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
   Value slots = slotCount != 0 ? body->getArguments().back() : Value(), scratch;
   if (shape.shared != 0)
     scratch = createDynamicShared(builder, loc);
-  SimtEmitter(loops, shape, builder, loc, std::move(memory), slots, scratch)
+  llvm::DenseSet<Operation *> approximated;
+  if (math == MathMode::Fast)
+    approximated = findRoundedFunctions(kernel);
+  SimtEmitter(loops, shape, builder, loc, std::move(memory), slots, scratch,
+              std::move(approximated))
       .emit();
   unrollVectors(function);
   // Lowering refuses operands that begin elsewhere.
@@ -193,7 +199,7 @@ struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
       gpu::GPUModuleOp device = getCudaModule(getOperation());
       if (!device)
         return signalPassFailure();
-      emitKernel(kernel, device, *loops, *shape);
+      emitKernel(kernel, device, *loops, *shape, math);
     }
   }
 };

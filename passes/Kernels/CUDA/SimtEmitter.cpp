@@ -277,11 +277,13 @@ void SimtEmitter::setItem() {
 
 SimtEmitter::SimtEmitter(const KernelLoops &loops, const SimtShape &shape,
                          OpBuilder &builder, Location loc, IRMapping memory,
-                         Value slots, Value scratch)
+                         Value slots, Value scratch,
+                         llvm::DenseSet<Operation *> functions)
     : KernelValues(loops, builder, loc, std::move(memory), scratch,
                    shape.lanes == 1 ? -1 : loops.getLane(), shape.lanes),
       shape(shape), slots(slots) {
   vectorAlignment = kVectorBytes;
+  approximated = std::move(functions);
 }
 
 void SimtEmitter::emit() {

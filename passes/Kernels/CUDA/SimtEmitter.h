@@ -74,10 +74,11 @@ public:
   /// `memory` as KernelValues wants them, in global memory. `slots` is a
   /// memref of getSlotCount() i64 in shared memory, null where that is 0;
   /// `scratch` is dynamic shared memory, or null. What getVectorOperands names
-  /// begins at a multiple of kVectorBytes.
+  /// begins at a multiple of kVectorBytes. `functions` of the kernel may be
+  /// approximated.
   SimtEmitter(const KernelLoops &loops, const SimtShape &shape,
               OpBuilder &builder, Location loc, IRMapping memory, Value slots,
-              Value scratch);
+              Value scratch, llvm::DenseSet<Operation *> functions);
 
   void emit();
 

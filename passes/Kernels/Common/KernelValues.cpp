@@ -562,5 +562,9 @@ LaneValue KernelValues::evaluateOp(Operation &op, linalg::GenericOp owner,
   Type type = op.getResult(0).getType();
   state.addTypes(isVector ? Type(getVectorType(type)) : type);
   state.addAttributes(op.getAttrs());
+  if (approximated.contains(&op))
+    state.attributes.set(
+        "fastmath", arith::FastMathFlagsAttr::get(op.getContext(),
+                                                  arith::FastMathFlags::afn));
   return {builder.create(state)->getResult(0), isVector, staysRamp};
 }

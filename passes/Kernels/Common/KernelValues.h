@@ -115,6 +115,8 @@ protected:
   Location loc;
   IRMapping memory;
   Value scratchMemory;
+  /// Functions of the kernel's bodies that may be approximated.
+  llvm::DenseSet<Operation *> approximated;
   int lane;
   /// What the address of a vector in memory is a multiple of, in bytes, unless
   /// the vector is smaller; 0: of an element, as the target assumes. Vectors of

@@ -13,23 +13,26 @@ using namespace mlir;
 using namespace mlir::fsdp;
 using namespace mlir::fsdp::expand;
 
-/// erf of f32, |x| < 0.93.
-static Float evaluateErf(Float x) {
+Float expand::evaluateErfNearZero(Float x) {
   return fma(evaluate(x * x, {0x1.06eba6p-3, -0x1.8126e4p-2, 0x1.ce19dep-4,
                               -0x1.b680e8p-6, 0x1.46f5c8p-8, -0x1.38e2aep-11}),
              x, x);
 }
 
-/// Beyond, as 1 - exp(log(erfc(|x|))). From 4 on it is 1.
+Float expand::evaluateErfcLogarithm(Float size) {
+  return evaluate(clampBelow(size, 4),
+                  {-0x1.aaa888p-13, -0x1.20ad40p0, -0x1.4643d2p-1,
+                   -0x1.a98278p-4, 0x1.6bca3ap-6, -0x1.8e1ef8p-9,
+                   0x1.99a8aap-13});
+}
+
+/// Away from 0 as 1 - exp(log(erfc(|x|))).
 Float expand::erf(Float x) {
   Float size = abs(x);
-  Float exponent =
-      evaluate(clampBelow(size, 4),
-               {-0x1.aaa888p-13, -0x1.20ad40p0, -0x1.4643d2p-1, -0x1.a98278p-4,
-                0x1.6bca3ap-6, -0x1.8e1ef8p-9, 0x1.99a8aap-13});
-  ReducedExp reduced = reduceExp(exponent);
+  ReducedExp reduced = reduceExp(evaluateErfcLogarithm(size));
   Float large = fma(-evaluateExp(reduced.rest), makePower(reduced.biased), 1);
-  return select(size < 0.9275, evaluateErf(x), copySign(large, x));
+  return select(size < kErfNearZero, evaluateErfNearZero(x),
+                copySign(large, x));
 }
 
 namespace {
@@ -86,6 +89,6 @@ Float expand::erfc(Float x) {
   Float small =
       x.isDouble()
           ? Float(&emitter, emitter.create<math::ErfOp>(x.get(emitter)))
-          : evaluateErf(x);
+          : evaluateErfNearZero(x);
   return select(size < 0.5, Float(1) - small, result);
 }

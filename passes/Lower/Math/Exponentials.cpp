@@ -133,12 +133,16 @@ Float expand::sinh(Float x) {
   return copySign(select(size < 1, small, half - 0.25 / half), x);
 }
 
+Float expand::evaluateTanhNearZero(Float size) {
+  Float square = size * size;
+  return fma(square * size,
+             evaluate(square, {-0x1.555534p-2, 0x1.11027cp-3, -0x1.b61fd4p-5,
+                               0x1.2e7072p-6}),
+             size);
+}
+
 Float expand::tanh(Float x) {
-  Float size = abs(x), square = x * x;
-  Float odd = fma(square * size,
-                  evaluate(square, {-0x1.555534p-2, 0x1.11027cp-3,
-                                    -0x1.b61fd4p-5, 0x1.2e7072p-6}),
-                  size);
+  Float size = abs(x), odd = evaluateTanhNearZero(size);
   // expm1(2 |x|), which from 2^26 on is no more to be told from infinity.
   ReducedExp reduced = reduceExp(clampBelow(size + size, 20));
   Float rest = reduced.rest, power = makePower(reduced.biased);

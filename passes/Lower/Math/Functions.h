@@ -54,6 +54,14 @@ Float erfc(Float x);
 Float cbrt(Float x);
 Float pow(Float x, Float y);
 
+/// With a device's approximate instructions: in f32 as far off as these, and
+/// what that makes of results of 16 bits says docs/numbers.md.
+namespace approximate {
+Float exp(Float x);
+Float tanh(Float x);
+Float erf(Float x);
+} // namespace approximate
+
 //===----------------------------------------------------------------------===//
 // Parts of exponentials
 //===----------------------------------------------------------------------===//
@@ -82,6 +90,15 @@ Float makePower(Int biased);
 /// x 2^integer, rounded once: in two steps, of which only the second may give
 /// a subnormal.
 Float scale(Float x, Int biased);
+
+/// tanh of 0 <= size < 0.4.
+Float evaluateTanhNearZero(Float size);
+
+/// erf of |x| < kErfNearZero, and log(erfc(size)) beyond, as if erfc were the
+/// same from 4 on, where erf is 1.
+constexpr double kErfNearZero = 0.9275;
+Float evaluateErfNearZero(Float x);
+Float evaluateErfcLogarithm(Float size);
 
 //===----------------------------------------------------------------------===//
 // Parts of logarithms

@@ -338,8 +338,9 @@ llvm::Error Compiler::checkTuning() const {
 }
 
 llvm::Error Compiler::createTargets() {
-  auto created = fsdp::createTargets(
-      options.targets, {options.march, options.tf32, options.tuning});
+  auto created =
+      fsdp::createTargets(options.targets, {options.march, options.tf32,
+                                            options.tuning, options.math});
   if (!created)
     return created.takeError();
   targets = std::move(*created);

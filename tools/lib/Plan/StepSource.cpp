@@ -55,7 +55,7 @@ llvm::Expected<StepTargets> fsdp::createTargets(const PlanOptions &options) {
   if (options.targets.empty())
     return StepTargets();
   return createTargets(options.targets, {/*march=*/"native", /*tf32=*/false,
-                                         /*tuning=*/""});
+                                         /*tuning=*/"", /*math=*/std::nullopt});
 }
 
 llvm::Error StepSource::read() {

@@ -55,7 +55,8 @@ fsdp::createTargets(StringRef kinds, const TargetOptions &options) {
     targets.push_back(std::move(*target));
   }
   for (auto [isGiven, option] : {std::pair(options.tf32, "--tf32"),
-                                 {!options.tuning.empty(), "--tuning"}})
+                                 {!options.tuning.empty(), "--tuning"},
+                                 {options.math.has_value(), "--math"}})
     if (isGiven && !llvm::is_contained(names, kCudaTarget))
       return llvm::createStringError(option +
                                      (": expected cuda among the targets "

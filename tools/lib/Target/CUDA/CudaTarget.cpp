@@ -31,6 +31,7 @@ Stage CudaTarget::getKernelStage() const {
             CudaKernelOptions options;
             options.tf32 = tf32;
             options.tuning = tuning;
+            options.math = math;
             buildCudaKernelPipeline(pm, options);
           },
           {{"fsdp-emit-cuda-attention", true, false},
@@ -99,5 +100,6 @@ llvm::Error CudaTarget::serializeKernels(ModuleOp module) {
 
 llvm::Expected<std::unique_ptr<Target>>
 mlir::fsdp::createCudaTarget(const TargetOptions &options) {
-  return std::make_unique<CudaTarget>(options.tf32, options.tuning);
+  return std::make_unique<CudaTarget>(options.tf32, options.tuning,
+                                      options.math.value_or(MathMode::Fast));
 }

@@ -49,6 +49,8 @@ struct CompileOptions : StepOptions {
   bool tf32 = false;
   /// A file of shapes of kernels for CUDA devices; empty: none.
   std::string tuning;
+  /// How CUDA devices compute functions of results of 16 bits, if that is said.
+  std::optional<MathMode> math;
   /// Which remarks of passes to print. A report holds all.
   RemarkFilters remarks;
   /// Which rule of docs/manifest.md a manifest breaks, as the runtime's reader

@@ -50,6 +50,9 @@ struct TargetOptions {
   bool tf32 = false;
   /// A file of format fsdp-tuning/1 for CUDA devices; empty: none.
   std::string tuning;
+  /// How CUDA devices compute functions of results of 16 bits; none: as is
+  /// their default.
+  std::optional<MathMode> math;
 };
 
 /// The targets of a list such as "cpu", in its order. Refuses others with those

@@ -16,9 +16,10 @@ namespace mlir::fsdp {
 class CudaTarget final : public Target {
 public:
   /// `tf32`: whether products of f32 may round their factors. `tuning`: a file
-  /// of shapes, or empty.
-  CudaTarget(bool tf32, std::string tuning)
-      : tf32(tf32), tuning(std::move(tuning)) {}
+  /// of shapes, or empty. `math`: how functions of results of 16 bits are
+  /// computed.
+  CudaTarget(bool tf32, std::string tuning, MathMode math)
+      : tf32(tf32), tuning(std::move(tuning)), math(math) {}
   StringRef getKind() const override { return kCudaTarget; }
   KernelLimits getKernelLimits() const override;
   Stage getKernelStage() const override;
@@ -32,6 +33,7 @@ public:
 private:
   bool tf32;
   std::string tuning, note;
+  MathMode math;
 };
 
 llvm::Expected<std::unique_ptr<Target>>
