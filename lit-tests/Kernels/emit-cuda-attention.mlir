@@ -1,4 +1,5 @@
 // RUN: fsdp-opt %s --fsdp-emit-cuda-attention | FileCheck %s
+// RUN: fsdp-opt %s --fsdp-emit-cuda-attention=math=exact | FileCheck %s --check-prefix=EXACT
 // RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp-emit-cuda-attention,gpu.module(fsdp-lower-cuda-kernels))' | FileCheck %s --check-prefix=NVVM
 
 fsdp.program @step(%q: tensor<8x40x16xf32>, %k: tensor<4x48x16xf32>, %o: tensor<8x40x16xf32>, %s: tensor<640xf32>,
@@ -75,7 +76,7 @@ func.func private @narrow(%q: tensor<2x40x64xbf16>, %k: tensor<2x48x64xbf16>, %o
 // Behind the tiles lie the statistics of 64 queries.
 
 // CHECK-LABEL: func.func private @narrow_backward
-// CHECK-SAME:    cuda_code<[<@cuda_kernels::@narrow_backward_dq, grid = 2, block = 128, shared = 36864>, <@cuda_kernels::@narrow_backward_dkdv, grid = 2, block = 128, shared = 37632>]
+// CHECK-SAME:    cuda_code<[<@cuda_kernels::@narrow_backward_dq, grid = 2, block = 128, shared = 36864>, <@cuda_kernels::@narrow_backward_dkdv, grid = 2, block = 128, shared = 37632>], traffic = {{[0-9]+}}, workspace = 640>
 func.func private @narrow_backward(%q: tensor<2x40x64xbf16>, %k: tensor<2x48x64xbf16>, %stats: tensor<160xf32>,
                                    %outq: tensor<2x40x64xbf16>, %outk: tensor<2x48x64xbf16>)
     -> (tensor<2x40x64xbf16>, tensor<2x48x64xbf16>) {
@@ -133,7 +134,9 @@ func.func private @mixed(%q: tensor<2x40x64xbf16>, %k: tensor<2x48x64xbf16>, %v:
 // CHECK:         scf.for %{{.*}} = %{{.*}} to %c80{{.*}} step %c32
 
 // Scores: per 16 features 16 rows of q and, twice 8, the keys; their maximum over
-// the four threads of a row; weights, in pairs; values, across.
+// the four threads of a row; weights, in pairs; values, across. Only the last
+// tile has keys that are none. Weights are of 16 bits, so exponentials are the
+// device's, unless they have to be exact.
 
 // CHECK-LABEL: gpu.func @narrow(
 // CHECK:         scf.for %{{.*}} = %{{.*}} to %c48{{.*}} step %c64
@@ -145,20 +148,36 @@ func.func private @mixed(%q: tensor<2x40x64xbf16>, %k: tensor<2x48x64xbf16>, %v:
 // CHECK-NOT:       gpu.barrier
 // CHECK-COUNT-2:   nvvm.ldmatrix %{{.*}} {eltType = {{.*}}b16>, layout = #nvvm.mma_layout<row>, num = 4 : i32
 // CHECK:           nvvm.mma.sync A[{{.*}}] B[{{.*}}] C[{{.*}}] {{.*}}multiplicandAPtxType = #nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
-// CHECK:           arith.select %{{.*}}, %{{.*}}, %cst
+// CHECK:           scf.if
+// CHECK-NEXT:        scf.yield
+// CHECK:             arith.select %{{.*}}, %{{.*}}, %cst
+// CHECK:             scf.yield
 // CHECK-COUNT-2:   gpu.shuffle xor
-// CHECK:           math.exp
+// CHECK:           math.fma
+// CHECK:           llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz"
 // CHECK:           arith.truncf %{{.*}} : vector<2xf32> to vector<2xbf16>
 // CHECK:           nvvm.ldmatrix %{{.*}} {{.*}}layout = #nvvm.mma_layout<col>
 // CHECK:           nvvm.mma.sync
 // CHECK:         arith.divf
 
+// Per query dq leaves the sum of dout * out, and the logarithm of the sum of the
+// scores' exponentials.
+
 // CHECK-LABEL: gpu.func @narrow_backward_dq(
+// CHECK-COUNT-2: memref.store %{{.*}} : memref<160xf32, #gpu.address_space<global>>
 // CHECK:         nvvm.mma.sync
 // CHECK-LABEL: gpu.func @narrow_backward_dkdv(
 // CHECK:         nvvm.mma.sync
 // CHECK-LABEL: gpu.func @mixed(
 // CHECK-NOT:     nvvm.mma.sync
+
+// EXACT-LABEL: gpu.func @narrow(
+// EXACT-NOT:     approx
+// EXACT:         math.exp
+// EXACT-LABEL: gpu.func @narrow_backward_dq(
+// EXACT-NOT:     approx
+// EXACT:         memref.store %{{.*}} : memref<80xf32, #gpu.address_space<global>>
+// EXACT-LABEL: gpu.func @mixed(
 
 // NVVM-LABEL: llvm.func @forward(
 // NVVM-NOT:     {{(math|arith|scf|memref)\.}}

@@ -28,6 +28,7 @@ MAPS = """#p3 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 """
 # Roundings to bf16, of 8 bits, of probabilities and of gradients of scores, and of the result; in f32 other orders of
 # sums.
+LEAST = -3.4028234663852886e38
 TOLERANCE = {"bf16": 2 ** -7, "f16": 2 ** -7, "f32": 2 ** -16}
 
 
@@ -40,10 +41,12 @@ class Attention:
     --param-dtype narrows operands and results.
     """
 
-    def __init__(self, name, batch, queries, keys, head, value, isCausal=False, hasBias=False, border=0, group=1):
+    def __init__(self, name, batch, queries, keys, head, value, isCausal=False, hasBias=False, border=0, group=1, hidden=0):
         """q, k, v and w are slices: `border` features lie on both sides of theirs. `group` neighbours of the batch have
-        the same keys and values.
+        the same keys and values. The first `hidden` queries see no key: their biases are the least number, so that all keys
+        weigh the same.
         """
+        self.hidden = hidden
         self.name, self.isCausal, self.hasBias, self.border = name, isCausal, hasBias, border
         self.group, self.scale = group, 1 / math.sqrt(head)
         self.shapes = {"q": (batch, queries, head), "k": (batch // group, keys, head),
@@ -251,6 +254,8 @@ def write_inputs(folder, attentions):
         wanted = {"gradient": attention.result, **({"bias": attention.bias} if attention.hasBias else {})}
         for name, shape in wanted.items():
             _, values = draw(shape)
+            if name == "bias":
+                values[:attention.hidden * shape[1]] = [LEAST] * (attention.hidden * shape[1])
             inputs[f"{attention.name}.{name}"] = ((1, 1, *shape), values)
     write_tensors(folder / "params.safetensors", state)
     write_tensors(folder / "data.safetensors", inputs)
@@ -345,7 +350,8 @@ class AttentionTest(unittest.TestCase):
                     shared, planned = self.count(Attention("a", *sizes, isCausal=True, group=4), dtype)
                     self.assertLess(shared["warp_instructions"], 1.05 * alone["warp_instructions"])
                     self.assertLess(shared["bytes_loaded"], 1.05 * alone["bytes_loaded"])
-                    for key, executed, most in (("loaded_bytes", "bytes_loaded", 1.2),
+                    # A plan counts copies of what lies beyond the last query, up to 64 of 256, which load nothing.
+                    for key, executed, most in (("loaded_bytes", "bytes_loaded", 1.4),
                                                 ("instructions", "lane_instructions", 1.5)):
                         self.assertLess(planned[key], most * shared[executed], key)
                         self.assertLess(shared[executed], most * planned[key], key)
@@ -372,7 +378,8 @@ class AttentionTest(unittest.TestCase):
 
     def test_captured_values(self):
         self.check(Attention("a", 2, 35, 64, 64, 64, hasBias=True),
-                   Attention("b", 1, 65, 65, 24, 48, isCausal=True, hasBias=True))
+                   Attention("b", 1, 65, 65, 24, 48, isCausal=True, hasBias=True),
+                   Attention("c", 1, 70, 130, 32, 32, hasBias=True, hidden=3))
 
     def test_places_that_are_no_multiple_of_16_bytes(self):
         self.check(Attention("a", 1, 40, 40, 64, 64), Attention("b", 1, 19, 21, 33, 7),

@@ -126,6 +126,23 @@ Value AttentionBlockEmitter::isColumn(Value first, Value offset) {
   return isBelow(getPlace(first, offset), index(columnsOfStretch));
 }
 
+Value AttentionBlockEmitter::isWhole(Value first) {
+  Value place = getPlace(first, index(0)), whole;
+  auto expect = [&](Value condition) {
+    whole = whole ? Value(arith::AndIOp::create(builder, loc, whole, condition))
+                  : condition;
+  };
+  if (columnsOfStretch != stretch)
+    expect(
+        isBelow(add(place, index(tileColumns - 1)), index(columnsOfStretch)));
+  // The last key and the first query.
+  if (parts.isCausal && isOfKeys)
+    expect(isBelow(add(firstRow, index(tileRows - 2)), place));
+  else if (parts.isCausal)
+    expect(isBelow(add(place, index(tileColumns - 2)), firstRow));
+  return whole;
+}
+
 /// Queries see no keys after themselves.
 Value AttentionBlockEmitter::getColumnEnd() {
   Value end = index(columnsOfStretch);
@@ -194,17 +211,25 @@ void AttentionBlockEmitter::store(unsigned tensor, const Point &point,
   memref::StoreOp::create(builder, loc, value, arguments[tensor], address);
 }
 
-/// The maximum of a query's scores, or 1 / the sum of their exponentials.
-Value AttentionBlockEmitter::getStatsAddress(const Point &point,
-                                             bool isInverse) {
+Value AttentionBlockEmitter::getRowNumber(const Point &point) {
   Value number = index(0);
   for (auto [at, extent] :
        llvm::zip(point.batch, parts.shape.getBatch().asArrayRef()))
     number = add(mul(number, extent), at);
-  number = add(mul(number, parts.shape.getQueries()), point.query);
-  if (!isInverse)
-    return number;
-  return add(number, index(parts.statsType.getNumElements() / 2));
+  return add(mul(number, parts.shape.getQueries()), point.query);
+}
+
+/// The maximum of a query's scores, or 1 / the sum of their exponentials.
+Value AttentionBlockEmitter::getStatsAddress(const Point &point,
+                                             bool isInverse) {
+  Value number = getRowNumber(point);
+  return isInverse ? add(number, index(parts.getRowCount())) : number;
+}
+
+Value AttentionBlockEmitter::getRowValueAddress(const Point &point,
+                                                AttentionRowValue which) {
+  Value number = getRowNumber(point);
+  return which == 0 ? number : add(number, index(which * parts.getRowCount()));
 }
 
 Value AttentionBlockEmitter::loadStats(const Point &point, bool isInverse) {

@@ -57,6 +57,9 @@ protected:
   /// Whether such a column exists; null where all columns of all tiles do.
   Value isColumn(Value first, Value offset);
   Value getPlace(Value first, Value offset);
+  /// Whether all points of the tile exist and none is masked, if scores are
+  /// plain; null where that is so of all tiles.
+  Value isWhole(Value first);
   /// Of a stretch of columns, where tiles begin and end of which the rows of
   /// the block see a column, or are seen by one.
   Value getColumnBegin();
@@ -80,6 +83,11 @@ protected:
   void store(unsigned tensor, const Point &point, Value column, Value value);
   Value getStatsAddress(const Point &point, bool isInverse);
   Value loadStats(const Point &point, bool isInverse);
+  /// The number of a query among those of all batches, and where the workspace
+  /// has a value of it.
+  Value getRowNumber(const Point &point);
+  Value getRowValueAddress(const Point &point, AttentionRowValue which);
+  Value getWorkspace() { return arguments.back(); }
 
   // Values.
   Value evaluate(Region &body, ArrayRef<Value> first, const Point &point);
@@ -92,7 +100,8 @@ protected:
   std::pair<Value, Value> getInverse(Value maximum, Value sum);
   void storeStats(const Point &query, Value maximum, Value inverse,
                   Value isMasked);
-  /// What the rows of a gradient share.
+  /// What the rows of a gradient share. Where the scale is folded, without an
+  /// inverse: `maximum` is what is added to exponents of base 2.
   struct Statistics {
     Value maximum, inverse, delta;
   };
@@ -139,6 +148,9 @@ protected:
   }
   Value least(Value a, Value b) {
     return arith::MinUIOp::create(builder, loc, a, b);
+  }
+  Value fma(Value a, Value b, Value c) {
+    return math::FmaOp::create(builder, loc, a, b, c);
   }
   Value isEqual(Value a, Value b) {
     return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OEQ, a, b);

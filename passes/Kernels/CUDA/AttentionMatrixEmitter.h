@@ -19,6 +19,7 @@
 
 #include "AttentionBlockEmitter.h"
 #include "AttentionMatrixTiles.h"
+#include "MatrixInstructions.h"
 
 namespace mlir::fsdp {
 
@@ -110,6 +111,47 @@ private:
   /// sum of dout * out over the features of a query, by `threads` neighbours,
   /// of which the thread is number `which`.
   Value emitDelta(const Point &query, Value which, int64_t threads);
+  /// Begins to copy what the workspace and the statistics have of a tile's
+  /// columns, or copies it where there is one stage.
+  void copyRowValues(const Tile &tile);
+
+  // Scores.
+  /// Whether the score function is evaluated at each point. Else scores are
+  /// products of q and k times the scale, and minus infinity where masked.
+  bool evaluatesScores() const;
+  /// Whether the scale is part of what turns scores into exponents of base 2,
+  /// getFactor().
+  bool isFolded() const { return parts.isFast && !evaluatesScores(); }
+  float getFactor() const;
+  /// The softmax's scores of products; where the scale is folded, without it.
+  Values getScores(Values raw, Value first, const std::array<Point, 2> &rows);
+  /// Plain scores, minus infinity where masked or beyond the last column.
+  Values maskScores(ValueRange raw, Value first,
+                    const std::array<Point, 2> &rows);
+  /// What is added to exponents of scores whose maximum is `maximum`; null
+  /// where the scale is not folded.
+  Value getShift(Value maximum);
+  /// The exponential of a difference of scores. A weight below 2^-126 may be 0:
+  /// beside 1, the largest one, it is nothing.
+  Value exponentiate(Value difference);
+  /// That of `score` less `maximum`, of which `shift` is what getShift gives.
+  Value exponentiate(Value score, Value maximum, Value shift);
+  /// What sums so far are multiplied by; 1 if the maximum is the same.
+  Value getCorrection(Value before, Value maximum, Value shift);
+  /// -log(sum of exponentials) of base 2, of a row's statistics.
+  Value getNegatedLogarithm(Value maximum, Value inverse);
+  Value getProbability(Value score, const Statistics &statistics);
+  /// Statistics of a query that the block's rows are.
+  Statistics loadRowStatistics(const Point &query);
+  void storeRowValues(const std::array<Point, 2> &queries,
+                      const std::array<Statistics, 2> &ofRows);
+  /// Of a thread's columns of the tile that is multiplied.
+  SmallVector<Statistics> loadColumnStatistics();
+  /// Probabilities and their gradients in place of `products`, q k^T, and
+  /// `gradients`, dout v^T. `getStatistics` is given a score's number.
+  void differentiate(Values &products, Values &gradients, Value first,
+                     const std::array<Point, 2> &rows,
+                     llvm::function_ref<Statistics(int64_t)> getStatistics);
 
   // Products. All threads of the block come to each.
   /// The thread's scores: C's registers for each 8 columns.
@@ -130,8 +172,9 @@ private:
 
   const AttentionMatrixTiles tiles;
   Type type;
-  /// Shared memory: all of it, its first byte, what columns have of statistics.
-  Value memory, shared, statistics;
+  /// Shared memory: all of it, its first byte, what columns have of statistics,
+  /// and the first byte of that.
+  Value memory, shared, statistics, statisticsPointer;
   /// The block's number among those of its rows.
   Value groupNumber;
   /// The warp in the block, the lane in the warp, and what of a fragment the

@@ -7,6 +7,7 @@
 
 #include "AttentionMatrixEmitter.h"
 #include "AttentionTileEmitter.h"
+#include "fsdp/Analysis/Attention/PlainScores.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -25,7 +26,8 @@ static bool isStored(Value value) {
                       llvm::IsaPred<bufferization::MaterializeInDestinationOp>);
 }
 
-AttentionParts::AttentionParts(Operation *op) : captured(op->getOperands()) {
+AttentionParts::AttentionParts(Operation *op, MathMode math)
+    : captured(op->getOperands()) {
   tuning = op->getParentOfType<func::FuncOp>()->getAttrOfType<DictionaryAttr>(
       names::kTuning);
   auto add = [&](Value tensor, StridedAttr view) {
@@ -44,6 +46,7 @@ AttentionParts::AttentionParts(Operation *op) : captured(op->getOperands()) {
     captured = attention.getCaptured();
     capturedViews = attention.getCapturedViews();
     score = &attention.getScore();
+    isPlain = hasPlainScores(attention);
     scale = attention.getScale().convertToDouble();
     isCausal = attention.getCausal();
   };
@@ -51,6 +54,7 @@ AttentionParts::AttentionParts(Operation *op) : captured(op->getOperands()) {
     addCommon(forward);
     hasStats = isStored(forward.getStats());
     isZeroMasked = forward.getZeroMasked();
+    isFast = math == MathMode::Fast && areNarrow({kOut});
     return;
   }
   auto backward = cast<AttentionBackwardOp>(op);
@@ -62,6 +66,21 @@ AttentionParts::AttentionParts(Operation *op) : captured(op->getOperands()) {
   gradient = &backward.getGradient();
   dqScale = backward.getDqScale().convertToDouble();
   dkScale = backward.getDkScale().convertToDouble();
+  isFast = math == MathMode::Fast && areNarrow({kDq, kDk, kDv});
+}
+
+bool AttentionParts::areNarrow(ArrayRef<unsigned> results) const {
+  return canUseTensorCores(*this) &&
+         llvm::all_of(results, [&](unsigned tensor) {
+           return !exists(tensor) ||
+                  types[tensor].getElementTypeBitWidth() == 16;
+         });
+}
+
+int64_t AttentionParts::getRowValues() const {
+  bool isHandedOn = isBackward() && canUseTensorCores(*this) && exists(kDq) &&
+                    (exists(kDk) || exists(kDv));
+  return !isHandedOn ? 0 : isFast && isPlain && scale > 0 ? 2 : 1;
 }
 
 bool AttentionParts::isShared(unsigned dim) const {

@@ -23,6 +23,7 @@
 #define FSDP_PASSES_KERNELS_CUDA_ATTENTIONTILES_H
 
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
+#include "fsdp/Passes/OptionTypes.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -30,7 +31,7 @@ namespace mlir::fsdp {
 
 /// Tensors and body of an attention, forward or backward.
 struct AttentionParts {
-  explicit AttentionParts(Operation *op);
+  AttentionParts(Operation *op, MathMode math);
 
   AttentionShapeAttr shape;
   /// q, k, v, out and, backward, dout, dq, dk, dv: views and types; a null type
@@ -45,17 +46,36 @@ struct AttentionParts {
   bool isCausal, isZeroMasked = false;
   /// Whether the forward pass hands out its statistics.
   bool hasStats = false;
+  /// Whether scores are scaled and, at most, masked behind the query.
+  bool isPlain = false;
+  /// Whether exponentials are a device's instruction: all results have 16 bits.
+  bool isFast = false;
 
   /// fsdp.tuning of the kernel; null: none.
   DictionaryAttr tuning;
 
   bool isBackward() const { return gradient != nullptr; }
   bool exists(unsigned tensor) const { return types[tensor] != nullptr; }
+  /// Rows of the batch.
+  int64_t getRowCount() const { return statsType.getNumElements() / 2; }
+  /// Numbers a row that the function for dq leaves in the workspace for that of
+  /// dk and dv, AttentionRowValue; 0: that computes them itself.
+  int64_t getRowValues() const;
   /// Whether gradients of keys and values are summed over a batch dimension.
   bool isShared(unsigned dim) const;
+
+private:
+  /// Whether tensor cores multiply, and those of `results` that there are have
+  /// elements of 16 bits.
+  bool areNarrow(ArrayRef<unsigned> results) const;
 };
 
 enum AttentionTensor { kQ, kK, kV, kOut, kDout, kDq, kDk, kDv };
+
+/// What backward needs of a row: the sum of dout * out, and, where scores are
+/// plain and exponentials fast, the negated logarithm of base 2 of the sum of
+/// its scores' exponentials.
+enum AttentionRowValue { kDelta, kLogarithm };
 
 /// What one function computes.
 enum class AttentionRows { Out, Dq, DkDv };
@@ -74,8 +94,8 @@ AttentionLaunch getAttentionLaunch(const AttentionParts &parts,
 
 /// Emits at `builder`'s position. `arguments` are the tensors, statistics and
 /// captured values in the order of fsdp_rt_attention, as flat memory from their
-/// first element (captured: from the tensor's); `shared` (memref<?xi8>) lies in
-/// shared memory.
+/// first element (captured: from the tensor's), and the workspace, if there are
+/// row values; `shared` (memref<?xi8>) lies in shared memory.
 void emitAttentionTiles(const AttentionParts &parts, AttentionRows rows,
                         OpBuilder &builder, Location loc, ValueRange arguments,
                         Value shared);

@@ -33,6 +33,11 @@ static SmallVector<Type> getParameters(const AttentionParts &parts) {
   types.push_back(getFlatMemRef(parts.statsType, space));
   for (Value captured : parts.captured)
     types.push_back(getFlatMemRef(captured.getType(), space));
+  if (int64_t values = parts.getRowValues())
+    types.push_back(
+        getFlatMemRef(RankedTensorType::get({values * parts.getRowCount()},
+                                            Float32Type::get(context)),
+                      space));
   return types;
 }
 
@@ -71,8 +76,8 @@ emitFunction(const AttentionParts &parts, AttentionRows rows, StringRef name,
 }
 
 static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,
-                                gpu::GPUModuleOp device) {
-  AttentionParts parts(op);
+                                gpu::GPUModuleOp device, MathMode math) {
+  AttentionParts parts(op, math);
   SmallVector<CudaKernelAttr> launches;
   auto emit = [&](AttentionRows rows, StringRef suffix) -> LogicalResult {
     FailureOr<CudaKernelAttr> launch = emitFunction(
@@ -89,10 +94,11 @@ static LogicalResult emitKernel(func::FuncOp kernel, Operation *op,
   if (parts.isBackward() && (parts.exists(kDk) || parts.exists(kDv)) &&
       failed(emit(AttentionRows::DkDv, "_dkdv")))
     return failure();
-  setImplementation(kernel, kCudaTarget,
-                    CudaCodeAttr::get(kernel.getContext(), launches,
-                                      getArgumentBytes(kernel),
-                                      /*workspace=*/0));
+  setImplementation(
+      kernel, kCudaTarget,
+      CudaCodeAttr::get(kernel.getContext(), launches, getArgumentBytes(kernel),
+                        parts.getRowValues() * parts.getRowCount() *
+                            int64_t(sizeof(float))));
   return success();
 }
 
@@ -112,7 +118,7 @@ struct EmitCudaAttention
       if (!attention)
         continue;
       gpu::GPUModuleOp device = getCudaModule(getOperation());
-      if (!device || failed(emitKernel(kernel, attention, device)))
+      if (!device || failed(emitKernel(kernel, attention, device, math)))
         return signalPassFailure();
     }
   }

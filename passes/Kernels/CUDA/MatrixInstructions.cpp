@@ -88,17 +88,41 @@ void fsdp::storeBits(OpBuilder &builder, Location loc, Value bits,
 }
 
 void fsdp::beginCopy(OpBuilder &builder, Location loc, Value global, Value from,
-                     Value shared, Value to, Value exists) {
-  constexpr int32_t bytes = 16;
+                     Value shared, Value to, Value exists, int32_t bytes) {
   Value read;
   if (exists)
     read = arith::SelectOp::create(builder, loc, exists,
                                    createI32(builder, loc, bytes),
                                    createI32(builder, loc, 0));
-  // Past the L1 cache: no other thread of the block reads them.
+  // Past the L1 cache, as whole pieces of 16 bytes go: no other thread of the
+  // block reads them.
   NVVM::CpAsyncOp::create(builder, loc, getElement(builder, loc, shared, to),
                           getElement(builder, loc, global, from), bytes,
-                          NVVM::LoadCacheModifierKind::CG, read);
+                          bytes == 16 ? NVVM::LoadCacheModifierKind::CG
+                                      : NVVM::LoadCacheModifierKind::CA,
+                          read);
+}
+
+std::array<Value, 2> fsdp::loadFloatPair(OpBuilder &builder, Location loc,
+                                         Value pointer, Value index) {
+  Value number =
+      arith::IndexCastOp::create(builder, loc, builder.getI64Type(), index);
+  Value address = LLVM::GEPOp::create(builder, loc, pointer.getType(),
+                                      builder.getF32Type(), pointer, number);
+  Value pair = LLVM::LoadOp::create(
+      builder, loc, VectorType::get({2}, builder.getF32Type()), address,
+      /*alignment=*/8);
+  return {LLVM::ExtractElementOp::create(builder, loc, pair,
+                                         createI32(builder, loc, 0)),
+          LLVM::ExtractElementOp::create(builder, loc, pair,
+                                         createI32(builder, loc, 1))};
+}
+
+Value fsdp::approximateExp2(OpBuilder &builder, Location loc, Value x) {
+  return LLVM::CallIntrinsicOp::create(
+             builder, loc, x.getType(),
+             builder.getStringAttr("llvm.nvvm.ex2.approx.ftz"), x)
+      .getResult(0);
 }
 
 void fsdp::endCopies(OpBuilder &builder, Location loc) {

@@ -36,11 +36,20 @@ Value loadBits(OpBuilder &builder, Location loc, Value pointer, Value index,
 void storeBits(OpBuilder &builder, Location loc, Value bits, Value pointer,
                Value index);
 
-/// Begins to copy 16 bytes from element `from` of `global` on to element `to`
-/// of `shared` (cp.async), zeros where `exists`, if any, is false. Both lie at
-/// multiples of 16 bytes.
+/// Begins to copy `bytes`, 16 or 4, from element `from` of `global` on to
+/// element `to` of `shared` (cp.async), zeros where `exists`, if any, is false.
+/// Both lie at multiples of as many bytes.
 void beginCopy(OpBuilder &builder, Location loc, Value global, Value from,
-               Value shared, Value to, Value exists);
+               Value shared, Value to, Value exists, int32_t bytes = 16);
+
+/// Two neighbouring f32 from element `index` of `pointer` on, at a multiple of
+/// 8 bytes.
+std::array<Value, 2> loadFloatPair(OpBuilder &builder, Location loc,
+                                   Value pointer, Value index);
+
+/// 2^x by the device's instruction, at most 2 units in the last place off;
+/// results below 2^-126 are 0.
+Value approximateExp2(OpBuilder &builder, Location loc, Value x);
 
 /// Ends a group of a thread's copies; waits for all groups. Other threads see
 /// them after a barrier.
