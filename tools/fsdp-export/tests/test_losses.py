@@ -120,6 +120,24 @@ def test_refused(loss, message):
         joint.trace(summed(loss), compare=False)
 
 
+def test_weighs_ranks():
+    """A batch's weight as a factor of both: what ranks average is weighted."""
+    def make():
+        generator = torch.Generator().manual_seed(0)
+        ids, labels = (torch.randint(0, CLASSES, (3, 5), generator=generator)
+                       for _ in range(2))
+        return Model(), (ids, labels, torch.tensor(2.5)), lambda m, i, y, w: (
+            w * cross_entropy(m(i), y.flatten(), reduction="sum"),
+            w * y.numel())
+    step = built(make)
+    make_sum(step)
+    traced, module = lowered(step)
+    assert verification.verify(step, traced, module, 0).startswith("graph and")
+    step.loss(step.module, *step.inputs.values())
+    assert float(step.take_count()) == 37.5
+    assert ("tensor<f32>", "fsdp.loss_count") in results_of(export(step)[1])
+
+
 def test_both_need_the_option():
     step = built(lambda: (Model(), (torch.zeros(1, 2, dtype=torch.int64),),
                           lambda m, i: (m(i).sum(), i.sum())))
