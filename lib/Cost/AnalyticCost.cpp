@@ -131,6 +131,7 @@ struct LaunchTime {
   /// Its bytes at the peak of the memory, at the rate that so many bytes reach,
   /// and where a multiprocessor waits for what its threads have asked for.
   double atPeak = 0, bySize = 0, byThreads = 0;
+  /// Where instructions are issued, or computed by the busiest unit.
   double instructions = 0;
 
   double getMemory() const { return std::max(bySize, byThreads); }
@@ -138,8 +139,10 @@ struct LaunchTime {
 };
 } // namespace
 
-/// Little's law: bytes in flight = rate x latency. A warp issues an instruction
-/// in a cycle at most, and a multiprocessor without a block none.
+/// Little's law: bytes in flight = rate x latency; and in each round of
+/// resident blocks one load after another that a thread waits for. A warp
+/// issues an instruction in a cycle at most, and a multiprocessor without a
+/// block none.
 static LaunchTime getLaunchTime(const Device &device,
                                 const LaunchCost &launch) {
   const Multiprocessors &all = device.multiprocessors;
@@ -155,11 +158,19 @@ static LaunchTime getLaunchTime(const Device &device,
   if (launch.bytesInFlight > 0)
     time.byThreads = double(launch.read) * all.latencySeconds /
                      (double(time.resident) * double(launch.bytesInFlight));
+  int64_t rounds = divideCeil(launch.blocks, blocks * all.count);
+  time.byThreads =
+      std::max(time.byThreads,
+               double(rounds) * double(launch.waits) * all.latencySeconds);
   int64_t warps = blocks * int64_t(divideCeil(launch.threads, kWarp)),
           issued = std::min(all.issuedPerCycle, warps);
-  time.instructions =
-      double(launch.instructions) / kWarp /
-      (double(std::min(launch.blocks, all.count) * issued) * all.clock);
+  double cycles = double(launch.instructions) / kWarp / double(issued);
+  for (auto [results, rate] : llvm::zip(launch.results, all.results))
+    if (rate > 0)
+      cycles = std::max(cycles, double(results) * double(all.issuedPerCycle) /
+                                    double(issued) / rate);
+  time.instructions = cycles / (double(std::min(launch.blocks, all.count)) *
+                                all.clock * all.efficiency);
   return time;
 }
 

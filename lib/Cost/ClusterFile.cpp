@@ -90,6 +90,16 @@ static Multiprocessors readMultiprocessors(JsonObject object) {
   result.threads = object.integer("threads", 1, kMostOfACount);
   result.sharedBytes = object.integer("shared_kib", 1, 1 << 20) * 1024;
   result.latencySeconds = object.number("latency_ns", kLatency) * 1e-9;
+  if (object.has("efficiency"))
+    result.efficiency = object.number("efficiency", NumberRange::fraction());
+  if (object.has("results_per_cycle")) {
+    constexpr NumberRange kResults = {1e-3, false, 1e6};
+    JsonObject units = object.object("results_per_cycle");
+    for (unsigned i = 0; i < kNumLaneUnits; ++i)
+      if (units.has(kLaneUnitNames[i]))
+        result.results[i] = units.number(kLaneUnitNames[i], kResults);
+    units.finish();
+  }
   object.finish();
   return result;
 }

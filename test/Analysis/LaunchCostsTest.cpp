@@ -166,6 +166,58 @@ TEST_F(LaunchCosts, commonAndInvariantOpsCountOnce) {
             one + 1024 * (32 * (3 + 1) - 1));
 }
 
+TEST_F(LaunchCosts, aThreadWaitsForLoadsOneAfterAnother) {
+  auto countLoop = [&](llvm::StringRef inside) {
+    return count(
+               ("scf.for %p = %c0 to %c1000 step %c1 {\n" + inside + "}").str())
+        .waits;
+  };
+  const std::string store = "memref.store %a, %y[%i] : memref<1024xf32>\n";
+  // Two that are under way at once.
+  const std::string sum = "%v = memref.load %x[%p] : memref<1024xf32>\n"
+                          "%w = memref.load %y[%i] : memref<1024xf32>\n"
+                          "%a = arith.addf %v, %w : f32\n";
+  EXPECT_EQ(countLoop(sum + store), 1000);
+  // No load passes a store; without one four iterations' are under way.
+  EXPECT_EQ(countLoop(sum), 250);
+  // Whatever lies between them.
+  EXPECT_EQ(countLoop("%v = memref.load %x[%p] : memref<1024xf32>\n"
+                      "%q = arith.mulf %v, %v : f32\n"
+                      "%w = memref.load %y[%i] : memref<1024xf32>\n"
+                      "%a = arith.addf %q, %w : f32\n" +
+                      store),
+            1000);
+  // One tells where the other is.
+  const std::string named = "%v = memref.load %x[%p] : memref<1024xf32>\n"
+                            "%n = arith.fptoui %v : f32 to i64\n"
+                            "%j = arith.index_cast %n : i64 to index\n"
+                            "%w = memref.load %y[%j] : memref<1024xf32>\n"
+                            "%a = arith.addf %w, %w : f32\n";
+  EXPECT_EQ(countLoop(named + store), 2000);
+  EXPECT_EQ(countLoop("%a = memref.load %s[%c0] : memref<8xi64, "
+                      "#gpu.address_space<workgroup>>\n"
+                      "%b = arith.addi %a, %a : i64\n"),
+            0);
+}
+
+TEST_F(LaunchCosts, unitsComputeResults) {
+  LaunchCost none = count(""), c = count(R"(
+    %v = vector.load %x[%c0] : memref<1024xf32>, vector<4xf32>
+    %w = arith.mulf %v, %v : vector<4xf32>
+    %d = arith.divf %w, %v : vector<4xf32>
+    vector.store %d, %y[%c0] : memref<1024xf32>, vector<4xf32>)");
+  auto getOfThread = [&](LaneUnit unit) {
+    return (c.results[unsigned(unit)] - none.results[unsigned(unit)]) / 1024;
+  };
+  // 16 bytes take four times as long as 4.
+  EXPECT_EQ(getOfThread(LaneUnit::Memory), 4 + 4);
+  EXPECT_EQ(getOfThread(LaneUnit::Float), 4 * (1 + 6));
+  // A reciprocal, and whether it may be used.
+  EXPECT_EQ(getOfThread(LaneUnit::Special), 4 * 2);
+  // Two addresses, and of each quotient a comparison.
+  EXPECT_EQ(getOfThread(LaneUnit::Integer), 2 * 2 + 4);
+}
+
 TEST_F(LaunchCosts, aKernelWithoutSuchCodeLaunchesNothing) {
   ModuleOp module = parse("func.func @k(%x: tensor<4xf32>) -> tensor<4xf32> { "
                           "return %x : tensor<4xf32> }");

@@ -117,6 +117,41 @@ TEST_F(AnalyticCostTest, ALaunchIsBoundByBytesThreadsOrInstructions) {
   EXPECT_EQ(gpu.kernel(kernel), (5 + 2000) * kMicrosecond);
 }
 
+TEST_F(AnalyticCostTest, AThreadWaitsForLoadsInEachRoundOfBlocks) {
+  AnalyticCost gpu = make(withMultiprocessors());
+  KernelCost kernel = stream(1000, 10, 1000);
+  kernel.launches[0].waits = 100;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 100) * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).limit, KernelLimit::Threads);
+  // A hundred blocks are resident.
+  kernel.launches[0].blocks = 100;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 100) * kMicrosecond);
+  kernel.launches[0].blocks = 101;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 200) * kMicrosecond);
+}
+
+TEST_F(AnalyticCostTest, TheBusiestUnitBoundsALaunch) {
+  std::string text = withMultiprocessors();
+  size_t place = text.find("\"latency_ns\"");
+  text.insert(place, "\"efficiency\": 0.5, \"results_per_cycle\": "
+                     "{\"float\": 128, \"special\": 16}, ");
+  AnalyticCost gpu = make(text);
+  // 1280 results a nanosecond, half of which are reached.
+  KernelCost kernel = stream(1000, 1000, 1000);
+  kernel.launches[0].results[unsigned(LaneUnit::Float)] = 64'000'000;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 100) * kMicrosecond);
+  EXPECT_EQ(gpu.roof(kernel).limit, KernelLimit::Instructions);
+  // 160 of the others.
+  kernel.launches[0].results[unsigned(LaneUnit::Special)] = 16'000'000;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 200) * kMicrosecond);
+  // A unit that the file does not name bounds nothing.
+  kernel.launches[0].results[unsigned(LaneUnit::Integer)] = 1'000'000'000;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 200) * kMicrosecond);
+  // What is issued is bound by the efficiency, too: 20 of 40 a nanosecond.
+  kernel.launches[0].instructions = 32 * 20 * 300'000;
+  EXPECT_EQ(gpu.kernel(kernel), (5 + 300) * kMicrosecond);
+}
+
 TEST_F(AnalyticCostTest, EachFunctionIsLaunched) {
   AnalyticCost gpu = make(withMultiprocessors());
   KernelCost kernel = stream(100'000'000, 1000, 1000);

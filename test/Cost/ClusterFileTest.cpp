@@ -188,6 +188,15 @@ TEST(ClusterFile, NumbersOfMachines) {
                              "\"shared_kib\": 100, \"latency_ns\": 500}")),
             "c.json: device.multiprocessors.count: expected an integer of at "
             "least 1, at most 2147483648, got 0");
+  EXPECT_EQ(errorOf(replaced("\"launch_us\": 5",
+                             "\"launch_us\": 5, \"multiprocessors\": "
+                             "{\"count\": 1, \"clock_ghz\": 1, "
+                             "\"issued_per_cycle\": 4, \"threads\": 2048, "
+                             "\"shared_kib\": 100, \"latency_ns\": 500, "
+                             "\"efficiency\": 0.7, "
+                             "\"results_per_cycle\": {\"integer\": 0}}")),
+            "c.json: device.multiprocessors.results_per_cycle.integer: "
+            "expected a number of at least 0.001, at most 1e+06, got 0");
   EXPECT_EQ(errorOf(replaced("\"launch_us\": 5", "\"launch_us\": 1e12")),
             "c.json: device.launch_us: expected a number of at least 0, at "
             "most 1e+06, got 1e+12");

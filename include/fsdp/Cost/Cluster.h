@@ -47,6 +47,10 @@ struct Multiprocessors {
   int64_t threads = 0, sharedBytes = 0;
   /// From a load to its value, where it comes from the device's memory.
   double latencySeconds = 0;
+  /// Results of each unit in a cycle; 0: not given.
+  std::array<double, kNumLaneUnits> results = {};
+  /// The part of these, and of what is issued, that kernels reach.
+  double efficiency = 1;
 };
 
 struct Device {

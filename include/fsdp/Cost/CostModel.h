@@ -64,6 +64,15 @@ enum class KernelKind : uint8_t {
   Copy
 };
 
+/// What computes results in a multiprocessor of a GPU. Integer: also
+/// comparisons, selections and moves of bits; Special: approximations, and
+/// conversions between integers and floats; Memory: loads, stores and shuffles,
+/// of 4 bytes each; Matrix: a warp's product of 16 x 8 x 16.
+enum class LaneUnit : uint8_t { Float, Integer, Special, Memory, Matrix };
+constexpr unsigned kNumLaneUnits = 5;
+constexpr std::array<llvm::StringLiteral, kNumLaneUnits> kLaneUnitNames = {
+    "float", "integer", "special", "memory", "matrix"};
+
 /// One function of a kernel's code for CUDA devices, as it is launched.
 struct LaunchCost {
   int64_t blocks = 1;
@@ -83,6 +92,11 @@ struct LaunchCost {
   int64_t bytesInFlight = 0;
   /// Instructions of all threads.
   int64_t instructions = 0;
+  /// Results that each unit computes for all threads.
+  std::array<int64_t, kNumLaneUnits> results = {};
+  /// How often a thread waits for loads of global memory, each time for all
+  /// that it has issued since the last; in the mean.
+  int64_t waits = 0;
 };
 
 /// What a kernel does, independent of where it runs.

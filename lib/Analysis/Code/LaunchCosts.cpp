@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Code/LaunchCosts.h"
+#include "InstructionUnits.h"
+#include "Interval.h"
 #include "MemoryAccess.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -30,53 +32,6 @@ using namespace mlir::fsdp;
 // Instructions
 //===----------------------------------------------------------------------===//
 
-/// Of a function of math, as fsdp-expand-math and the conversion to NVVM write
-/// it: a polynomial with its reduction of the argument, or a few instructions.
-static int64_t getMathInstructions(Operation &op) {
-  if (isa<math::AbsFOp, math::CopySignOp, math::FloorOp, math::CeilOp,
-          math::RoundEvenOp, math::TruncOp, math::FmaOp, math::SqrtOp>(op))
-    return 1;
-  if (isa<math::RsqrtOp>(op))
-    return 2;
-  auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
-  bool isRelaxed =
-      floats && bitEnumContainsAll(floats.getFastMathFlagsAttr().getValue(),
-                                   arith::FastMathFlags::afn);
-  if (isa<math::ExpOp, math::Exp2Op>(op))
-    return isRelaxed ? 5 : 22;
-  if (isa<math::TanhOp>(op) && isRelaxed)
-    return 14;
-  if (isa<math::LogOp, math::Log2Op, math::SinOp, math::CosOp, math::TanhOp>(
-          op))
-    return 24;
-  return 40;
-}
-
-/// Instructions of a thread for @op itself, without its regions. Constants,
-/// places in vectors, and conversions between index and i64 are none; what
-/// computes a vector computes each of its elements.
-static int64_t getInstructions(Operation &op) {
-  if (isa<math::MathDialect>(op.getDialect()))
-    return getMathInstructions(op) * getLanes(op.getResult(0).getType());
-  if (isa<arith::ArithDialect>(op.getDialect())) {
-    if (isa<arith::ConstantOp, arith::IndexCastOp, arith::IndexCastUIOp,
-            arith::BitcastOp>(op))
-      return 0;
-    // Of f32 from bf16 and back: a shift, a conversion.
-    return getLanes(op.getResult(0).getType());
-  }
-  // Of a block's memory most addresses are a register and a constant; others
-  // are a product and a sum.
-  if (isa<memref::LoadOp, memref::StoreOp, vector::LoadOp, vector::StoreOp>(op))
-    return getAccess(op) ? 3 : 1;
-  if (isa<LLVM::LoadOp, LLVM::StoreOp, LLVM::GEPOp, NVVM::LdMatrixOp,
-          NVVM::MmaOp, NVVM::CpAsyncOp, NVVM::CpAsyncCommitGroupOp,
-          NVVM::CpAsyncWaitGroupOp, gpu::BarrierOp, gpu::ShuffleOp,
-          gpu::ThreadIdOp, gpu::BlockIdOp>(op))
-    return 1;
-  return isa<scf::IfOp>(op) ? 1 : 0;
-}
-
 /// Of an iteration of a loop beside its body, and of a function before its
 /// body: for each parameter, and for the return.
 static constexpr int64_t kLoopInstructions = 3, kParameterInstructions = 2,
@@ -87,15 +42,6 @@ static constexpr int64_t kLoopInstructions = 3, kParameterInstructions = 2,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Values of an integer, low, low + stride, .. high, all taken as equally
-/// frequent.
-struct Interval {
-  double low = 0, high = 0, stride = 1;
-  double getMean() const { return (low + high) / 2; }
-  bool isConstant() const { return low == high; }
-  double getCount() const { return (high - low) / stride + 1; }
-};
-
 /// A function, a branch or the body of a loop.
 struct Scope {
   bool isLoop;
@@ -120,6 +66,13 @@ private:
   void count(scf::IfOp branch, double times);
   void add(const Access &access, Block *block, double times);
   double getOnce(bool ofStores) const;
+  /// What @op, without its regions, does @times a thread.
+  void addInstructions(Operation &op, double times);
+  /// How many loads of the current loop's iteration, each of which needs the
+  /// one before, @value is computed by.
+  int64_t getDepth(Value value) const;
+  /// Of what @op computes.
+  void setDepth(Operation &op);
   /// An op without effects, where it is computed once common ones are one and
   /// what a loop does not change stands before it.
   void addPure(Operation &op);
@@ -159,6 +112,18 @@ private:
   llvm::DenseMap<Value, unsigned> scopeOf;
   /// Of all threads, so far; rounded at the end.
   double loaded = 0, stored = 0, instructions = 0;
+  std::array<double, kNumLaneUnits> results = {};
+  /// Of one thread, in the mean.
+  double waits = 0;
+  /// Of values, with the loop that they are computed in; of the current loop,
+  /// the deepest.
+  struct Depth {
+    Operation *loop = nullptr;
+    int64_t depth = 0;
+  };
+  llvm::DenseMap<Value, Depth> depths;
+  Operation *currentLoop = nullptr;
+  int64_t deepest = 0;
   /// Bytes that loads, and stores (1), in a block move of each memory.
   llvm::MapVector<std::tuple<Value, Block *, unsigned>, double> moved;
 };
@@ -190,6 +155,9 @@ LaunchCost Counter::count() {
   cost.read = toCount(getOnce(/*ofStores=*/false));
   cost.written = toCount(getOnce(/*ofStores=*/true));
   cost.instructions = toCount(instructions);
+  for (auto [count, sum] : llvm::zip(cost.results, results))
+    count = toCount(sum);
+  cost.waits = toCount(waits + double(deepest));
   return cost;
 }
 
@@ -199,6 +167,7 @@ void Counter::count(Block &block, double times, bool isLoop) {
     scopeOf[argument] = scopes.size() - 1;
   int64_t inFlight = 0;
   for (Operation &op : block) {
+    setDepth(op);
     if (op.getNumRegions() == 0 && isPure(&op)) {
       addPure(op);
       continue;
@@ -208,7 +177,7 @@ void Counter::count(Block &block, double times, bool isLoop) {
     double used = isa<memref::LoadOp, vector::LoadOp, LLVM::LoadOp>(op)
                       ? times * getUsedPart(op)
                       : times;
-    instructions += threads * used * double(getInstructions(op));
+    addInstructions(op, used);
     if (std::optional<Access> access = getAccess(op)) {
       add(*access, &block, used);
       inFlight += access->isStore ? 0 : access->bytes;
@@ -256,7 +225,30 @@ void Counter::addPure(Operation &op) {
     scopeOf[result] = scope;
   if (op.getNumResults() == 1)
     scopes[scope].computed[key] = op.getResult(0);
-  instructions += threads * scopes[scope].times * double(getInstructions(op));
+  addInstructions(op, scopes[scope].times);
+}
+
+void Counter::addInstructions(Operation &op, double times) {
+  instructions += threads * times * double(getInstructions(op));
+  for (auto [sum, work] : llvm::zip(results, getUnitWork(op)))
+    sum += threads * times * work;
+}
+
+int64_t Counter::getDepth(Value value) const {
+  auto it = depths.find(value);
+  return it != depths.end() && it->second.loop == currentLoop ? it->second.depth
+                                                              : 0;
+}
+
+void Counter::setDepth(Operation &op) {
+  int64_t depth = 0;
+  for (Value operand : op.getOperands())
+    depth = std::max(depth, getDepth(operand));
+  std::optional<Access> access = getAccess(op);
+  if (access && !access->isStore)
+    deepest = std::max(deepest, ++depth);
+  for (Value result : op.getResults())
+    depths[result] = {currentLoop, depth};
 }
 
 Value Counter::getFolded(Operation &op) {
@@ -334,29 +326,6 @@ double Counter::getOnce(bool ofStores) const {
   return sum;
 }
 
-/// Of which a grid has more numbers than are tried one by one.
-static constexpr double kMostNumbers = 4096;
-
-/// Iterations in the mean over the numbers at which loops begin and end. Where
-/// both differ, or there are many: (end - first) / step is rounded up by
-/// (step - 1) / 2 in the mean.
-static double getTrips(const Interval &low, const Interval &high, double step) {
-  auto between = [&](double first, double end) {
-    return std::max(0.0, std::ceil((end - first) / step));
-  };
-  const Interval &moving = low.isConstant() ? high : low;
-  double count = moving.getCount();
-  if ((!low.isConstant() && !high.isConstant()) || count > kMostNumbers)
-    return std::max(0.0,
-                    (high.getMean() - low.getMean() + (step - 1) / 2) / step);
-  double sum = 0;
-  for (double number = moving.low; number <= moving.high;
-       number += moving.stride)
-    sum +=
-        low.isConstant() ? between(low.low, number) : between(number, high.low);
-  return sum / count;
-}
-
 /// Whether @loop goes over a block of what the loop around it does, from where
 /// an iteration of that is to as many numbers on, or to the end.
 static bool isOfBlock(scf::ForOp loop) {
@@ -375,10 +344,25 @@ double Counter::getTrips(scf::ForOp loop, const Interval &low,
   if (isOfBlock(loop))
     if (auto it = rangeOf.find(loop.getLowerBound()); it != rangeOf.end())
       range = it->second;
-  double all = ::getTrips(range.low, range.high, step),
+  double all = fsdp::getTrips(range.low, range.high, step),
          trips = range.trips > 0 ? all / range.trips : 0;
   rangeOf.insert({loop.getInductionVar(), {range.low, range.high, all}});
   return trips;
+}
+
+/// Iterations of a loop that ptxas makes one, whose loads are under way at
+/// once.
+static constexpr double kUnrolled = 4;
+
+/// Whether ptxas does so with @loop: no load passes a store, which may be to
+/// the same memory, or a barrier.
+static bool isUnrolled(scf::ForOp loop, double trips) {
+  return trips >= kUnrolled &&
+         llvm::all_of(loop.getBody()->without_terminator(), [](Operation &op) {
+           std::optional<Access> access = getAccess(op);
+           return op.getNumRegions() == 0 && !isa<gpu::BarrierOp>(op) &&
+                  !(access && access->isStore);
+         });
 }
 
 void Counter::count(scf::ForOp loop, double times) {
@@ -399,7 +383,16 @@ void Counter::count(scf::ForOp loop, double times) {
   }
   tripsOf[loop.getInductionVar()] = trips;
   instructions += threads * times * trips * double(kLoopInstructions);
+  results[unsigned(LaneUnit::Integer)] +=
+      threads * times * trips * double(kLoopInstructions);
+  // What was loaded before the loop is there when it begins.
+  Operation *around = std::exchange(currentLoop, loop);
+  int64_t before = std::exchange(deepest, 0);
   count(*loop.getBody(), times * trips, /*isLoop=*/true);
+  waits += times * trips * double(deepest) /
+           (isUnrolled(loop, trips) ? kUnrolled : 1);
+  currentLoop = around;
+  deepest = before;
 }
 
 void Counter::count(scf::IfOp branch, double times) {
@@ -407,6 +400,13 @@ void Counter::count(scf::IfOp branch, double times) {
   count(*branch.thenBlock(), times * taken);
   if (branch.elseBlock())
     count(*branch.elseBlock(), times * (1 - taken));
+  if (branch.getNumResults() == 0)
+    return;
+  for (auto [result, ofThen, ofElse] :
+       llvm::zip(branch.getResults(), branch.thenYield().getOperands(),
+                 branch.elseYield().getOperands()))
+    depths[result] = {currentLoop,
+                      std::max(getDepth(ofThen), getDepth(ofElse))};
 }
 
 //===----------------------------------------------------------------------===//
@@ -419,23 +419,6 @@ std::optional<Interval> Counter::get(Value value) {
   std::optional<Interval> interval = compute(value);
   known[value] = interval;
   return interval;
-}
-
-/// Of sums: all numbers of both lie apart by multiples of it.
-static double getCommonStride(const Interval &a, const Interval &b) {
-  return double(std::gcd(int64_t(a.stride), int64_t(b.stride)));
-}
-
-/// The lower or higher of two numbers, from @low to @high.
-static Interval getClamped(const Interval &a, const Interval &b, double low,
-                           double high) {
-  double stride = a.isConstant()   ? b.stride
-                  : b.isConstant() ? a.stride
-                                   : getCommonStride(a, b);
-  // A bound may lie between two numbers of the other.
-  if (std::fmod(high - low, stride) != 0)
-    stride = 1;
-  return {low, high, stride};
 }
 
 std::optional<Interval> Counter::compute(Value value) {

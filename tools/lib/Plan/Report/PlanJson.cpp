@@ -159,6 +159,11 @@ static void writeLaunches(llvm::json::OStream &json, const KernelCost &kernel) {
         json.attribute("written_bytes", launch.written);
         json.attribute("bytes_in_flight", launch.bytesInFlight);
         json.attribute("instructions", launch.instructions);
+        json.attributeObject("results", [&] {
+          for (unsigned i = 0; i < kNumLaneUnits; ++i)
+            json.attribute(kLaneUnitNames[i], launch.results[i]);
+        });
+        json.attribute("waits", launch.waits);
       });
   });
 }
