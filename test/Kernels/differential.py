@@ -20,6 +20,7 @@ import cases
 import families
 import piece_cases  # noqa: F401 (registers its cases)
 import product_cases  # noqa: F401 (registers its cases)
+import row_cases  # noqa: F401 (registers its cases)
 import vector_cases  # noqa: F401 (registers its cases)
 from step import Step, make_data
 from toolchain import Failure, Tools, run_reference

@@ -469,6 +469,8 @@ def AdoptCudaKernels : Pass<"fsdp-adopt-cuda-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::gpu::GPUDialect",
                            
+                           "::mlir::LLVM::LLVMDialect",
+                           "::mlir::NVVM::NVVMDialect",
                            "::mlir::scf::SCFDialect",
                            "::mlir::memref::MemRefDialect",
                            "::mlir::arith::ArithDialect"];

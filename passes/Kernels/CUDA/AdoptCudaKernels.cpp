@@ -10,9 +10,12 @@
 #include "Kernels/Common/KernelUtils.h"
 #include "LaunchStages.h"
 #include "ParallelLoops.h"
+#include "RowUpdates.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -151,10 +154,21 @@ private:
                                        StringRef name) {
     Location loc = body.getLoc();
     int64_t threads = stage.grid ? kPointThreads : kBlockThreads;
+    std::optional<RowUpdates> updates =
+        stage.grid ? matchRowUpdates(stage.grid) : std::nullopt;
+    std::optional<int64_t> owners =
+        updates ? chooseRowOwners(*updates) : std::nullopt;
     gpu::GPUFuncOp function =
-        createCudaFunction(device, loc, name, body.getArgumentTypes(), threads);
+        createCudaFunction(device, loc, name, body.getArgumentTypes(), threads,
+                           owners ? getRowSlots(*updates) : 0);
     Operation *last = cloneStage(stage, body, function);
     flattenEmpty(function);
+    if (owners) {
+      int64_t blocks = getRowBlocks(*updates, *owners);
+      emitRowUpdates(*matchRowUpdates(cast<scf::ParallelOp>(last)), function,
+                     *owners);
+      return getCudaLaunch(function, blocks, threads, /*shared=*/0);
+    }
     if (stage.grid) {
       auto loop = cast<scf::ParallelOp>(last);
       OpBuilder builder(loop);

@@ -187,6 +187,18 @@ SmallVector<Value> fsdp::loadMatrices(OpBuilder &builder, Location loc,
   return getFields(builder, loc, matrices);
 }
 
+Value fsdp::createBallot(OpBuilder &builder, Location loc, Value condition) {
+  Value all = arith::ConstantIntOp::create(builder, loc, -1, 32);
+  return NVVM::VoteSyncOp::create(builder, loc, builder.getI32Type(), all,
+                                  condition, NVVM::VoteSyncKind::ballot);
+}
+
+Value fsdp::countBits(OpBuilder &builder, Location loc, Value bits) {
+  Value count = LLVM::CtPopOp::create(builder, loc, bits);
+  return arith::IndexCastUIOp::create(builder, loc, builder.getIndexType(),
+                                      count);
+}
+
 SmallVector<Value> fsdp::multiplyMatrices(OpBuilder &builder, Location loc,
                                           ValueRange a, ValueRange b,
                                           ValueRange c, Type type) {

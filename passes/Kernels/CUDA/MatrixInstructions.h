@@ -71,6 +71,13 @@ Value packFloats(OpBuilder &builder, Location loc, Value low, Value high,
 SmallVector<Value> loadMatrices(OpBuilder &builder, Location loc, Value pointer,
                                 Value index, bool isTransposed);
 
+/// A bit for each lane of a warp, all of which execute it: whether its
+/// `condition` holds.
+Value createBallot(OpBuilder &builder, Location loc, Value condition);
+
+/// How many bits of an i32 are set, as an index.
+Value countBits(OpBuilder &builder, Location loc, Value bits);
+
 /// A B + C for A and B of `type`.
 SmallVector<Value> multiplyMatrices(OpBuilder &builder, Location loc,
                                     ValueRange a, ValueRange b, ValueRange c,

@@ -39,11 +39,11 @@ std::optional<int64_t> fsdp::getPointCount(scf::ParallelOp loop) {
   return points;
 }
 
-/// Clones the body of `loop` at `builder`, for the point `number`.
-static void clonePoint(scf::ParallelOp loop, Value number,
-                       ArrayRef<Value> extents, OpBuilder &builder) {
+static SmallVector<Value> createPointIndices(scf::ParallelOp loop, Value number,
+                                             ArrayRef<Value> extents,
+                                             OpBuilder &builder) {
   Location loc = loop.getLoc();
-  IRMapping mapping;
+  SmallVector<Value> indices(extents.size());
   for (int i = extents.size() - 1; i >= 0; --i) {
     Value index = number;
     if (i != 0) {
@@ -51,9 +51,18 @@ static void clonePoint(scf::ParallelOp loop, Value number,
       number = arith::DivUIOp::create(builder, loc, number, extents[i]);
     }
     index = arith::MulIOp::create(builder, loc, index, loop.getStep()[i]);
-    index = arith::AddIOp::create(builder, loc, index, loop.getLowerBound()[i]);
-    mapping.map(loop.getInductionVars()[i], index);
+    indices[i] =
+        arith::AddIOp::create(builder, loc, index, loop.getLowerBound()[i]);
   }
+  return indices;
+}
+
+/// Clones the body of `loop` at `builder`, for the point `number`.
+static void clonePoint(scf::ParallelOp loop, Value number,
+                       ArrayRef<Value> extents, OpBuilder &builder) {
+  IRMapping mapping;
+  mapping.map(loop.getInductionVars(),
+              createPointIndices(loop, number, extents, builder));
   for (Operation &op : loop.getBody()->without_terminator())
     builder.clone(op, mapping);
 }
@@ -72,6 +81,12 @@ static SmallVector<Value> createExtents(scf::ParallelOp loop,
         arith::CeilDivUIOp::create(builder, loop.getLoc(), distance, step));
   }
   return extents;
+}
+
+SmallVector<Value> fsdp::createPointIndices(scf::ParallelOp loop, Value number,
+                                            OpBuilder &builder) {
+  return ::createPointIndices(loop, number, createExtents(loop, builder),
+                              builder);
 }
 
 void fsdp::runPoints(scf::ParallelOp loop, Value first, Value step) {

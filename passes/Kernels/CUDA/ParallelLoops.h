@@ -17,6 +17,10 @@ namespace mlir::fsdp {
 /// Points of `loop` where its bounds are constant.
 std::optional<int64_t> getPointCount(scf::ParallelOp loop);
 
+/// The induction variables of point `number` of `loop`.
+SmallVector<Value> createPointIndices(scf::ParallelOp loop, Value number,
+                                      OpBuilder &builder);
+
 /// Replaces `loop`, which reduces nothing, by points `first`, `first + step`,
 /// ... of it, the last dimension fastest. Parallel loops inside run in order.
 void runPoints(scf::ParallelOp loop, Value first, Value step);

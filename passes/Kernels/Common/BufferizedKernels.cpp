@@ -101,8 +101,10 @@ void fsdp::flattenEmpty(FunctionOpInterface func) {
     if (type && arg.use_empty() && type.getNumElements() == 0)
       arg.setType(MemRefType::get({0}, type.getElementType()));
   }
-  func.setType(FunctionType::get(
-      func.getContext(), func.getFunctionBody().getArgumentTypes(), {}));
+  // A gpu.func's own memory comes behind.
+  SmallVector<Type> types(func.getFunctionBody().getArgumentTypes());
+  types.truncate(func.getNumArguments());
+  func.setType(FunctionType::get(func.getContext(), types, {}));
 }
 
 /// The first op that no later pass lowers.
