@@ -4,6 +4,8 @@
 """Predicts a step on one H200 from counts, without one; needs ptxas and nvdisasm.
 
   predict.py [MODEL[:BATCHxSEQUENCE]...] [--calls] [--bin BIN] [-- OPTIONS OF FSDP-COMPILE]
+  predict.py --lint [MODEL...]  launches of fewer blocks than there are multiprocessors in which a thread waits for over
+                            2000 loads one after another; exits 1 where there is one
   predict.py --check        what the log of an H200 measured beside what is predicted; exits 1 beyond --limit
 
 A model is one of models.json (needs torch to export it), or a folder of fsdp-export; parameters are in bf16 for products. Of
@@ -56,6 +58,9 @@ EAGER = 1445.5e-6 / 300
 CLASSES = ("products", "attention forward", "attention dq", "attention dk, dv", "embedding gradient", "cross entropy", "norms and sums",
            "elementwise", "optimizer", "small sums", "gaps")
 DEFAULT = ("gpt2-124m:8x1024", "gpt2-124m:64x1024", "llama-492m", "llama-1b")
+# Loads one after another, in a thread of a launch that leaves multiprocessors without a block: of 1000 iterations, each of
+# which waits for an index and for what that names.
+MOST_WAITS = 2000
 # Blocks of a kernel that are followed where neighbours do not execute the same, and warps of each.
 BLOCKS, WARPS = 32, 8
 
@@ -196,6 +201,12 @@ def show(name, rows, plan, calls):
                   f"{function} ({kind})")
 
 
+def find_chains(functions):
+    """(function, blocks, waits) of those launches that few threads make last."""
+    return [(name, function.grid, function.waits) for name, function in functions.items()
+            if function.grid < COUNT and function.waits > MOST_WAITS]
+
+
 def read_log():
     """(name, microseconds) of what the log measured and this file predicts."""
     text = LOG.read_text()
@@ -249,6 +260,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=DEFAULT)
     parser.add_argument("--calls", action="store_true", help="each function, those that take longest first")
+    parser.add_argument("--lint", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--limit", type=float, default=0.1, help="of --check, a part of what was measured; default: %(default)s")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "bin")
@@ -257,11 +269,21 @@ def main():
     args, options = parser.parse_args(sys.argv[1:place]), sys.argv[place + 1:]
     if args.check:
         sys.exit(1 if check(args.limit) else 0)
+    chains = 0
     for name in args.models:
         model, _, shape = name.partition(":")
         folder = exported(model, shape=shape, params=False) if model in MODELS else pathlib.Path(name)
-        rows, plan, _ = predict(folder, args.bin / "fsdp-compile", options)
-        show(name, rows, plan, args.calls)
+        rows, plan, functions = predict(folder, args.bin / "fsdp-compile", options)
+        if not args.lint:
+            show(name, rows, plan, args.calls)
+            continue
+        found = find_chains(functions)
+        chains += len(found)
+        print(f"{name}: {len(functions)} functions, {len(found)} of few blocks and long chains of loads")
+        for function, blocks, waits in found:
+            print(f"  {function}: {blocks} blocks, {waits} loads one after another")
+    if chains:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

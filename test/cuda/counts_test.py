@@ -50,6 +50,17 @@ def count(fixture, folder):
     return result
 
 
+# Of a large card; and of 1000 iterations, each of which waits for an index and for what that names.
+MULTIPROCESSORS, MOST_WAITS = 132, 2000
+
+
+def find_chains(plan):
+    """Launches that leave multiprocessors without a block, while a thread waits for load after load."""
+    return [(kernel["name"], launch["blocks"], launch["waits"]) for kernel in plan["kernels"]
+            for launch in kernel.get("launches", ())
+            if launch["blocks"] < MULTIPROCESSORS and launch["waits"] > MOST_WAITS]
+
+
 class Counts(unittest.TestCase):
     def expect_near(self, counted, executed, key, most):
         self.assertLessEqual(max(counted[key], executed[key]), most * min(counted[key], executed[key]),
@@ -75,6 +86,21 @@ class Counts(unittest.TestCase):
                 self.expect_near(*totals, "loaded_bytes", 1.02)
                 self.expect_near(*totals, "stored_bytes", 1.02)
                 self.expect_near(*totals, "instructions", 1.5)
+
+    def test_no_launch_of_few_blocks_waits_for_load_after_load(self):
+        fixtures = sorted(path.parent.name for path in FIXTURES.glob("*/model.mlir"))
+        self.assertGreater(len(fixtures), 10)
+        for fixture in fixtures:
+            with self.subTest(fixture=fixture):
+                plan = json.loads(run(BIN / "fsdp-plan", FIXTURES / fixture / "model.mlir", "--mesh", "shard=1", "--target",
+                                      "cuda", "--cluster", "h100-sxm", "--json"))
+                self.assertTrue(any(kernel.get("launches") for kernel in plan["kernels"]))
+                self.assertEqual(find_chains(plan), [])
+
+    def test_such_a_launch_is_found(self):
+        launches = [{"blocks": 6, "waits": 16384}, {"blocks": 132, "waits": 16384}, {"blocks": 6, "waits": 2000}]
+        self.assertEqual(find_chains({"kernels": [{"name": "k", "launches": launches}, {"name": "product"}]}),
+                         [("k", 6, 16384)])
 
 
 if __name__ == "__main__":
