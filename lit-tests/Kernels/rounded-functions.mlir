@@ -16,6 +16,7 @@ fsdp.program @step(%n: tensor<64x512xbf16>, %x: tensor<64x512xf32>) {
   %3:2 = fsdp.launch @summed(%n) : (tensor<64x512xbf16>) -> (tensor<64x512xbf16>, tensor<512xf32>)
   %4 = fsdp.launch @sum(%n) : (tensor<64x512xbf16>) -> tensor<512xf32>
   %5 = fsdp.launch @compared(%n) : (tensor<64x512xbf16>) -> tensor<64x512xbf16>
+  %6 = fsdp.launch @stepped(%n) : (tensor<64x512xbf16>) -> tensor<64x512xbf16>
   fsdp.return
 }
 
@@ -132,6 +133,23 @@ func.func private @compared(%x: tensor<64x512xbf16>, %out: tensor<64x512xbf16>) 
   return %s : tensor<64x512xbf16>
 }
 
+// x / 41, computed as x times 1 / 41, is below 1 at 41.
+func.func private @stepped(%x: tensor<64x512xbf16>, %out: tensor<64x512xbf16>) -> tensor<64x512xbf16> {
+  %e = tensor.empty() : tensor<64x512xbf16>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<64x512xbf16>) outs(%e : tensor<64x512xbf16>) {
+  ^bb0(%v: bf16, %o: bf16):
+    %c = arith.constant 41.0 : f32
+    %f = arith.extf %v : bf16 to f32
+    %q = arith.divf %f, %c : f32
+    %t = math.floor %q : f32
+    %n = arith.truncf %t : f32 to bf16
+    linalg.yield %n : bf16
+  } -> tensor<64x512xbf16>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<64x512xbf16>, tensor<64x512xbf16>) -> tensor<64x512xbf16>
+  return %s : tensor<64x512xbf16>
+}
+
 // CHECK-LABEL: gpu.func @rounded
 // CHECK:         math.exp %{{.*}} fastmath<afn> : f32
 // CHECK:         arith.divf %{{.*}}, %{{.*}} fastmath<afn> : f32
@@ -144,4 +162,6 @@ func.func private @compared(%x: tensor<64x512xbf16>, %out: tensor<64x512xbf16>) 
 // CHECK-LABEL: gpu.func @sum
 // CHECK-NOT:     fastmath
 // CHECK-LABEL: gpu.func @compared
+// CHECK-NOT:     fastmath
+// CHECK-LABEL: gpu.func @stepped
 // CHECK-NOT:     fastmath

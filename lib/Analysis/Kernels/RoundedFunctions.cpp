@@ -104,6 +104,10 @@ Ends UseAnalysis::ofUse(OpOperand &use) {
   }
   if (auto op = dyn_cast<linalg::GenericOp>(user))
     return get(op.getMatchingBlockArgument(&use));
+  // Where these step, the least error of what they are computed of is large.
+  if (isa<math::FloorOp, math::CeilOp, math::RoundOp, math::RoundEvenOp,
+          math::TruncOp, arith::RemFOp>(user))
+    return Ends::ofOthers();
   // Of views each element is one of the tensor's.
   bool isView = isa<tensor::ExtractSliceOp, tensor::CollapseShapeOp,
                     tensor::ExpandShapeOp, tensor::CastOp>(user);

@@ -36,7 +36,7 @@ constexpr int64_t kCounts = 0, kList = kOfThread * kWarps;
 // Analysis
 //===----------------------------------------------------------------------===//
 
-/// What is the same memory has one name.
+/// Whether @memory aliases another such value only where both are one value.
 static bool hasOneName(Value memory) {
   auto argument = dyn_cast<BlockArgument>(memory);
   return (argument &&
@@ -73,6 +73,21 @@ static bool dependsOn(Block *block, Value value,
          llvm::any_of(getSlice(block, value, IRMapping()), [&](Operation *op) {
            return llvm::any_of(op->getOperands(), from);
          });
+}
+
+/// Whether @value is, or is computed anywhere in @columns by, one of its
+/// variables.
+static bool dependsOnColumn(scf::ParallelOp columns, Value value) {
+  llvm::SetVector<Value> values;
+  values.insert(value);
+  for (size_t i = 0; i != values.size(); ++i) {
+    if (llvm::is_contained(columns.getInductionVars(), values[i]))
+      return true;
+    Operation *op = values[i].getDefiningOp();
+    if (op && columns->isProperAncestor(op))
+      values.insert(op->operand_begin(), op->operand_end());
+  }
+  return false;
 }
 
 /// The loop that is all that @columns does but for ops without effects.
@@ -140,23 +155,25 @@ std::optional<RowUpdates> fsdp::matchRowUpdates(scf::ParallelOp columns) {
   auto isIteration = [&](Value value) {
     return value == updates.loop.getInductionVar();
   };
-  auto isColumn = [&](Value value) {
-    return llvm::is_contained(columns.getInductionVars(), value);
-  };
   auto isLoaded = [&](Value value) {
     return bool(value.getDefiningOp<memref::LoadOp>());
   };
   auto isOld = [&](Value value) { return value == updates.old.getResult(); };
   bool isNamedByData = false;
   for (auto [i, index] : llvm::enumerate(updates.store.getIndices())) {
-    if (!dependsOn(body, index, isIteration))
+    Operation *maker = index.getDefiningOp();
+    bool isOfLoop = maker && maker->getBlock() == body;
+    if (!dependsOn(body, index, isIteration)) {
+      if (isOfLoop)
+        return std::nullopt;
       continue;
-    if (dependsOn(body, index, isColumn) || dependsOn(body, index, isOld))
+    }
+    if (dependsOnColumn(columns, index) || dependsOn(body, index, isOld))
       return std::nullopt;
     updates.rowPlaces.push_back(i);
     isNamedByData |= dependsOn(body, index, isLoaded);
   }
-  // Columns are apart.
+  // Each column variable is an index: threads write to disjoint elements.
   for (Value variable : columns.getInductionVars())
     if (!llvm::is_contained(updates.store.getIndices(), variable))
       return std::nullopt;
@@ -175,7 +192,7 @@ static int64_t getColumnBlocks(const RowUpdates &updates) {
 }
 
 std::optional<int64_t> fsdp::chooseRowOwners(const RowUpdates &updates) {
-  // A tile, and what lists it, is worth it.
+  // Below half a tile the listing costs more than it saves.
   if (updates.iterations < kTile / 2 ||
       getRowSlots(updates) * int64_t(sizeof(int64_t)) > kMostShared)
     return std::nullopt;
