@@ -83,7 +83,7 @@ static FailureOr<DivideFactors> readFactors(ProgramOp program, StringRef text) {
   return *factors;
 }
 
-/// `grads` divided by `factor`, each in its own type.
+/// `grads` divided by `factor` in f32 or wider, and rounded to their types.
 static SmallVector<Value> divideBefore(ValueRange grads, double factor) {
   if (factor == 1)
     return llvm::to_vector(grads);
@@ -93,9 +93,15 @@ static SmallVector<Value> divideBefore(ValueRange grads, double factor) {
     return createElementwise(
         builder, grad.getLoc(), cast<RankedTensorType>(grad.getType()), grad,
         [&](OpBuilder &b, Location l, ValueRange v) -> Value {
-          Value divisor = arith::ConstantOp::create(
-              b, l, b.getFloatAttr(v[0].getType(), factor));
-          return arith::DivFOp::create(b, l, v[0], divisor);
+          auto type = cast<FloatType>(v[0].getType());
+          FloatType wide = type.getWidth() < 32 ? b.getF32Type() : type;
+          Value grad = convertScalarToDtype(b, l, v[0], wide,
+                                            /*isUnsignedCast=*/false);
+          Value divisor =
+              arith::ConstantOp::create(b, l, b.getFloatAttr(wide, factor));
+          Value divided = arith::DivFOp::create(b, l, grad, divisor);
+          return convertScalarToDtype(b, l, divided, type,
+                                      /*isUnsignedCast=*/false);
         });
   });
 }

@@ -98,9 +98,9 @@ class Means(Losses):
     def test_refused(self):
         model = self.place("model.mlir")
         for text, options, said in (
-                (MODEL, "0", "expected a positive number, got '0'"), (MODEL, "-1", "expected a positive number"),
-                (MODEL, "nan", "expected a positive number"), (MODEL, "pre=inf", "expected a positive number, got 'inf'"),
-                (MODEL, "2,3", "expected a number, or pre=P,post=Q, got '2,3'"),
+                (MODEL, "0", "expected a positive number in f32's range, got '0'"), (MODEL, "-1", "expected a positive number"),
+                (MODEL, "nan", "expected a positive number"), (MODEL, "pre=inf", "expected a positive number in f32's range, got 'inf'"),
+                (MODEL, "1e300", "expected a positive number"), (MODEL, "2,3", "expected a number, or pre=P,post=Q, got '2,3'"),
                 (MODEL, "pre=2,pre=3", "expected pre once"), (MODEL, "pre=2,3", "expected a number, or pre=P,post=Q"),
                 (COUNTED, "2", "expected a loss that is a mean beside gradient-divide-factor 2, got a sum")):
             model.write_text(text)

@@ -214,7 +214,7 @@ def ReduceGradients : Pass<"fsdp-reduce-gradients", "::mlir::fsdp::ProgramOp"> {
     Where the loss is a sum (`fsdp.loss_count`), the count becomes its mean over
     all ranks, in f64, and gradients are divided by it. Else they are means, or
     what `gradient-divide-factor` makes of them: each rank's gradients are
-    divided by P in their own type, and what reduce_grad gives is divided by
+    divided by P and rounded to their own type, and what reduce_grad gives is divided by
     `over` Q / ranks.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",

@@ -18,10 +18,11 @@ using llvm::StringRef;
 
 static Expected<double> parseFactor(StringRef text) {
   double factor;
-  if (text.getAsDouble(factor) || !std::isfinite(factor) || factor <= 0)
+  if (text.getAsDouble(factor) || !std::isnormal(float(factor)) || factor < 0)
     return llvm::createStringError(
-        "gradient-divide-factor: expected a positive number, got '" + text +
-        "'");
+        "gradient-divide-factor: expected a positive number in f32's range, "
+        "got '" +
+        text + "'");
   return factor;
 }
 
