@@ -117,7 +117,7 @@ void RoleFinder::assign() {
       // What a tail made and is sent again ends the freedom of tails.
       if (source == OpRole::Tail && op.kind == StepOpKind::Start)
         source = OpRole::Epilogue;
-      if (hasTails && isStart(from) && !isFetch(program.ops[from].queue) &&
+      if (hasTails && isStart(from) && !isFetched(range.value) &&
           !isEarly[from] && source == OpRole::Spine &&
           op.kind != StepOpKind::Start)
         source = OpRole::Tail;
@@ -137,9 +137,10 @@ void RoleFinder::assign() {
   }
 }
 
-/// A tail that reads what is gathered or fetched has a place among those who
-/// do: all reductions that it comes after are early. Whether any are found that
-/// were not.
+/// Tails run after the spine, but results of gathers and fetches are held for
+/// segments of the spine alone. So a tail that reads one has to be a segment:
+/// marks all reductions that it depends on, through other tails too, as early.
+/// Returns whether one of them was not marked before.
 bool RoleFinder::findEarly() {
   SmallVector<Id> work;
   for (auto [i, op] : llvm::enumerate(program.ops))

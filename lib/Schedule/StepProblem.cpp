@@ -164,7 +164,8 @@ void Builder::addFloating() {
     for (const ByteRange &range : program.ops[op].reads)
       if (Id from = accesses.maker[range.value]; from >= 0) {
         if (isStart(from)) {
-          // Of what the spine reads, too, holdTails makes it come behind that.
+          // Where the spine reads that result as well, holdTails lets the tail
+          // begin after the first segment that does.
           if (result.problem.transfers[transferOf[from]].firstUse < 0)
             after.insert(transferOf[from]);
         } else if (floatingOf[from] >= 0)
@@ -293,7 +294,8 @@ void Builder::addMemory() {
   for (const StepBuffer &state : program.idleStates)
     if (!state.isHost)
       fixed += state.bytes;
-  // What the spine and those behind it read is there to the end of the spine.
+  // A transfer's result that is read by the spine, and by tails or the epilogue
+  // after it, is held up to the end of the spine's last segment.
   for (auto [b, buffer] : llvm::enumerate(program.buffers))
     if (const Use &use = uses[b]; use.made >= 0 && use.first >= 0 &&
                                   use.sent < 0 &&

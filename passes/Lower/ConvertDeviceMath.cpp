@@ -15,6 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ApproxFunc.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -298,14 +299,6 @@ static bool isLargeSum(Value value) {
   return isExponential(left) && constant && *constant >= kLeastSum;
 }
 
-static bool isRelaxed(Operation *op) {
-  auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
-  arith::FastMathFlagsAttr flags =
-      floats ? floats.getFastMathFlagsAttr() : nullptr;
-  return flags &&
-         bitEnumContainsAll(flags.getValue(), arith::FastMathFlags::afn);
-}
-
 /// A quotient of f32, at most 2 units in the last place off. Of 1 by what is
 /// left an instruction remains that LLVM knows.
 static Value approximateQuotient(arith::DivFOp op, OpBuilder &builder,
@@ -333,7 +326,7 @@ static Value approximateQuotient(arith::DivFOp op, OpBuilder &builder,
 /// as others are.
 static Value approximate(Operation *op, OpBuilder &builder,
                          ArrayRef<Value> args) {
-  if (!isRelaxed(op) || !args.front().getType().isF32())
+  if (!hasApproxFunc(op) || !args.front().getType().isF32())
     return nullptr;
   if (isa<math::Exp2Op>(op))
     return callIntrinsic(builder, op->getLoc(),
@@ -367,7 +360,7 @@ static void convertOp(Operation *op, gpu::GPUModuleOp device) {
     return op->erase();
   }
   bool isQuotient =
-      isa<arith::DivFOp>(op) && type.getWidth() <= 32 && isRelaxed(op);
+      isa<arith::DivFOp>(op) && type.getWidth() <= 32 && hasApproxFunc(op);
   if (!isQuotient && getFunction(name).empty() && getIntrinsic(name).empty())
     return;
   bool isNarrow = type.getWidth() < 32;

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ApproxFunc.h"
 #include "Lower/Math/Functions.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -26,13 +27,6 @@ using Binary = expand::Float (*)(expand::Float, expand::Float);
 /// Whether the function is expanded for f64, too.
 enum class Widths { Single, All };
 
-/// Whether fastmath<afn> lets `op` be approximated.
-bool isRelaxed(arith::ArithFastMathInterface op) {
-  arith::FastMathFlagsAttr flags = op.getFastMathFlagsAttr();
-  return flags &&
-         bitEnumContainsAll(flags.getValue(), arith::FastMathFlags::afn);
-}
-
 /// Which ops of a kind a pattern takes: all, those that may not be
 /// approximated, or those that may be.
 enum class Which { All, Exact, Relaxed };
@@ -48,7 +42,7 @@ struct Expand : OpRewritePattern<Op> {
     Type type = op.getType(), element = getElementTypeOrSelf(type);
     if (!element.isF32() && !(widths == Widths::All && element.isF64()))
       return failure();
-    if (which != Which::All && (which == Which::Relaxed) != isRelaxed(op))
+    if (which != Which::All && (which == Which::Relaxed) != hasApproxFunc(op))
       return failure();
     expand::Emitter emitter(rewriter, op.getLoc(), type);
     SmallVector<expand::Float, 2> operands;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ManifestValues.h"
+#include "ApproxFunc.h"
 #include "fsdp/ABI/Dtype.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -86,11 +87,7 @@ bool fsdp::hasApproximations(ModuleOp module) {
   auto isApproximate = [](Operation *op) {
     if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
       return call.getIntrin().contains(".approx");
-    auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
-    arith::FastMathFlagsAttr flags =
-        floats ? floats.getFastMathFlagsAttr() : nullptr;
-    return flags &&
-           bitEnumContainsAll(flags.getValue(), arith::FastMathFlags::afn);
+    return hasApproxFunc(op);
   };
   auto find = [&](Operation *op) {
     return isApproximate(op) ? WalkResult::interrupt() : WalkResult::advance();

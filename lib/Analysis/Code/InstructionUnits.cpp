@@ -20,11 +20,14 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Whether @op may be computed by the device's approximate instructions.
-static bool isRelaxed(Operation &op) {
+/// Whether @op has fastmath<afn>: the device may compute it by approximate
+/// instructions.
+static bool hasApproxFunc(Operation &op) {
   auto floats = dyn_cast<arith::ArithFastMathInterface>(op);
-  return floats && bitEnumContainsAll(floats.getFastMathFlagsAttr().getValue(),
-                                      arith::FastMathFlags::afn);
+  arith::FastMathFlagsAttr flags =
+      floats ? floats.getFastMathFlagsAttr() : nullptr;
+  return flags &&
+         bitEnumContainsAll(flags.getValue(), arith::FastMathFlags::afn);
 }
 
 /// Of a function of math, as fsdp-expand-math and the conversion to NVVM write
@@ -36,8 +39,8 @@ static int64_t getMathInstructions(Operation &op) {
   if (isa<math::RsqrtOp>(op))
     return 2;
   if (isa<math::ExpOp, math::Exp2Op>(op))
-    return isRelaxed(op) ? 5 : 22;
-  if (isa<math::TanhOp>(op) && isRelaxed(op))
+    return hasApproxFunc(op) ? 5 : 22;
+  if (isa<math::TanhOp>(op) && hasApproxFunc(op))
     return 14;
   if (isa<math::LogOp, math::Log2Op, math::SinOp, math::CosOp, math::TanhOp>(
           op))
@@ -86,9 +89,9 @@ static Results getMathResults(Operation &op) {
   if (isa<math::RsqrtOp, math::SqrtOp>(op))
     return {4, 2, 1};
   // What rounds the product with log2 e, and 2 to its power.
-  if (isa<math::ExpOp, math::Exp2Op>(op) && isRelaxed(op))
+  if (isa<math::ExpOp, math::Exp2Op>(op) && hasApproxFunc(op))
     return {2, 1, 1};
-  if (isa<math::TanhOp>(op) && isRelaxed(op))
+  if (isa<math::TanhOp>(op) && hasApproxFunc(op))
     return {7, 3, 2};
   if (isa<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op, math::SinOp,
           math::CosOp>(op))
@@ -103,7 +106,7 @@ static Results getArithResults(Operation &op) {
   if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp>(op))
     return {1, 0, 0};
   // A reciprocal, whether it may be used, and what corrects it.
-  if (isa<arith::DivFOp>(op) && isRelaxed(op))
+  if (isa<arith::DivFOp>(op) && hasApproxFunc(op))
     return {3, 1, 1};
   if (isa<arith::DivFOp, arith::RemFOp>(op))
     return {6, 1, 2};

@@ -184,7 +184,8 @@ std::optional<RowUpdates> fsdp::matchRowUpdates(scf::ParallelOp columns) {
 // Decision
 //===----------------------------------------------------------------------===//
 
-/// Of which a large card has room for at once without waiting for registers.
+/// Blocks that keep a card of 132 multiprocessors busy, 4 on each, and that it
+/// holds at once, 16 on each.
 constexpr int64_t kBusyBlocks = 528, kMostResident = 2112;
 
 static int64_t getColumnBlocks(const RowUpdates &updates) {

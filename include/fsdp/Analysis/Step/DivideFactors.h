@@ -19,7 +19,7 @@ namespace mlir::fsdp {
 /// What the gradients of a loss that is a mean are divided by: those of each
 /// rank by `before`, their sum over the ranks by `after`. Both together are
 /// what FSDP2's set_gradient_divide_factor is given; `before` alone is FSDP1's
-/// gradient predivide factor, behind which the sum is divided by ranks /
+/// gradient predivide factor, after which the sum is divided by ranks /
 /// `before`.
 struct DivideFactors {
   double before = 1;
