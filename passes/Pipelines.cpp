@@ -97,12 +97,13 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   // decide what forward saves.
   pm.addNestedPass<ProgramOp>(createInlineLookups());
   if (options.sumItems > 0)
-    pm.addNestedPass<ProgramOp>(createSplitColumnSums({options.sumItems}));
+    pm.addNestedPass<ProgramOp>(
+        createSplitColumnSums({options.sumItems, options.sweeps}));
   if (options.epilogues)
     pm.addNestedPass<ProgramOp>(createFuseEpilogues());
   pm.addNestedPass<ProgramOp>(createCutSavedValues());
   pm.addNestedPass<ProgramOp>(
-      createFormKernels({options.minItems, options.smallWork}));
+      createFormKernels({options.minItems, options.smallWork, options.sweeps}));
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());
   pm.addPass(createDeduplicateKernels());

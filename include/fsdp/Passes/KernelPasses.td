@@ -170,10 +170,16 @@ def SplitColumnSums : Pass<"fsdp-split-column-sums", "::mlir::fsdp::ProgramOp"> 
     to different results, is done in two steps where it has fewer than `items`
     results: over chunks of at least 16 rows, as many as make that number, and
     over the chunks. The order of additions becomes a function of the shape.
+    With `sweeps` chunks are as small as an eighth, of at least 8 rows, where the
+    same rows are reduced as well: fsdp-form-kernels then puts both into one
+    kernel.
   }];
   let options = [
     Option<"items", "items", "int64_t", /*default=*/"65536",
-           "results of which as many are computed at a time">
+           "results of which as many are computed at a time">,
+    Option<"sweeps", "sweeps", "bool",
+           /*default=*/"getCpuKernelLimits().sweeps",
+           "whether a kernel of rows may sum them">
   ];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",
@@ -206,7 +212,10 @@ def FormKernels : Pass<"fsdp-form-kernels", "::mlir::fsdp::ProgramOp"> {
            "work items that a kernel is not made smaller than">,
     Option<"smallWork", "small-work", "int64_t",
            /*default=*/"getCpuKernelLimits().smallWork",
-           "work below which few items do no harm">
+           "work below which few items do no harm">,
+    Option<"sweeps", "sweeps", "bool",
+           /*default=*/"getCpuKernelLimits().sweeps",
+           "whether a kernel of rows may sum them">
   ];
 }
 

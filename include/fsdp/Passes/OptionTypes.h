@@ -55,17 +55,19 @@ FSDP_WORDS(Order,
 
 /// How fine kernels may be that a target runs well: what fsdp-form-kernels
 /// takes as options of these names, fsdp-split-column-sums as `items`, and
-/// fsdp-pitch-rows as `alignment` (0: the pass does not run); and whether
-/// products add (fsdp-fuse-epilogues).
+/// fsdp-pitch-rows as `alignment` (0: the pass does not run); whether products
+/// add (fsdp-fuse-epilogues), and whether kernels of rows take column sums
+/// (`sweeps` of both).
 struct KernelLimits {
   int64_t minItems, smallWork, sumItems, rowAlignment;
-  bool epilogues;
+  bool epilogues, sweeps;
 };
 
 /// Of processors, which hand work items to threads.
 inline KernelLimits getCpuKernelLimits() {
-  return {/*minItems=*/32, /*smallWork=*/32768, /*sumItems=*/0,
-          /*rowAlignment=*/0, /*epilogues=*/false};
+  return {
+      /*minItems=*/32,    /*smallWork=*/32768, /*sumItems=*/0,
+      /*rowAlignment=*/0, /*epilogues=*/false, /*sweeps=*/false};
 }
 
 } // namespace mlir::fsdp

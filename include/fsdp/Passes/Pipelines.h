@@ -154,6 +154,11 @@ struct KernelOptions : PipelineOptions {
       llvm::cl::desc("let products add biases and residuals, which processors "
                      "cannot; default: of processors"),
       llvm::cl::init(getCpuKernelLimits().epilogues)};
+  Option<bool> sweeps{
+      *this, "sweeps", kOfDriver,
+      llvm::cl::desc("let kernels of rows take sums over these rows, which "
+                     "processors cannot; default: of processors"),
+      llvm::cl::init(getCpuKernelLimits().sweeps)};
 
   void setLimits(const KernelLimits &limits) {
     minItems = limits.minItems;
@@ -161,6 +166,7 @@ struct KernelOptions : PipelineOptions {
     sumItems = limits.sumItems;
     rowAlignment = limits.rowAlignment;
     epilogues = limits.epilogues;
+    sweeps = limits.sweeps;
   }
 };
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Kernels/KernelDomain.h"
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -67,6 +68,23 @@ bool KernelDomain::connect(OpOperand &a, OpOperand &b) {
   return space.unify(getPoints(a), getPoints(b)) && hasDistinctLoops();
 }
 
+void KernelDomain::connectReaders(
+    ArrayRef<SmallVector<OpOperand *>> readers,
+    llvm::EquivalenceClasses<Operation *> &parts) {
+  for (ArrayRef<OpOperand *> operands : readers)
+    for (OpOperand *operand : llvm::drop_begin(operands)) {
+      Operation *first = operands.front()->getOwner(),
+                *second = operand->getOwner();
+      if (parts.isEquivalent(first, second))
+        continue;
+      KernelDomain trial = *this;
+      if (!trial.connect(*operands.front(), *operand))
+        continue;
+      *this = std::move(trial);
+      parts.unionSets(first, second);
+    }
+}
+
 /// Atoms of @roots, outermost first, and in how many roots each is parallel.
 static llvm::MapVector<IndexSpace::Atom, unsigned>
 countParallel(const KernelDomain &domain, ArrayRef<Operation *> roots) {
@@ -108,14 +126,25 @@ void KernelDomain::alignInnerLoops(ArrayRef<Operation *> roots) {
       first = inner;
       isFirstContiguous = isContiguous(root, first);
     }
-    // Lists that share an atom are one list already, or cannot become one.
-    if (inner.empty() || isContiguous(root, inner) != isFirstContiguous ||
-        llvm::any_of(inner, [&](IndexSpace::Atom atom) {
-          return llvm::is_contained(first, atom);
+    // What both begin with (rows) or end in (points of a row) is joined
+    // already. Lists that share another atom cannot become one.
+    ArrayRef<IndexSpace::Atom> outer = first, rest = inner;
+    while (!outer.empty() && !rest.empty() && outer.back() == rest.back()) {
+      outer = outer.drop_back();
+      rest = rest.drop_back();
+    }
+    while (!outer.empty() && !rest.empty() && outer.front() == rest.front()) {
+      outer = outer.drop_front();
+      rest = rest.drop_front();
+    }
+    if (outer.empty() || rest.empty() ||
+        isContiguous(root, inner) != isFirstContiguous ||
+        llvm::any_of(rest, [&](IndexSpace::Atom atom) {
+          return llvm::is_contained(outer, atom);
         }))
       continue;
     IndexSpace before = space;
-    if (space.unify(first, inner) && hasDistinctLoops())
+    if (space.unify(outer, rest) && hasDistinctLoops())
       first = space.resolve(first);
     else
       space = std::move(before);
@@ -144,6 +173,79 @@ KernelDomain::getGrid(ArrayRef<Operation *> roots) const {
       }
     if (count != 0 && count != grid.inner.size())
       return std::nullopt;
+  }
+  return grid;
+}
+
+bool fsdp::isColumnSum(linalg::GenericOp op) {
+  if (getComputeKind(op) != ComputeKind::Reduction)
+    return false;
+  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
+  for (OpOperand *operand : op.getDpsInputOperands()) {
+    AffineMap map = op.getMatchingIndexingMap(operand);
+    if (map.getNumResults() != op.getNumLoops())
+      continue;
+    auto last = dyn_cast<AffineDimExpr>(map.getResults().back());
+    return last && linalg::isParallelIterator(iterators[last.getPosition()]);
+  }
+  return false;
+}
+
+std::optional<KernelGrid>
+KernelDomain::getSweep(ArrayRef<Operation *> rows,
+                       ArrayRef<Operation *> sums) const {
+  std::optional<KernelGrid> grid = getGrid(rows);
+  if (!grid || grid->inner.empty() || sums.empty() ||
+      space.getTotalSize(grid->inner) > kMostSweptColumns)
+    return std::nullopt;
+  unsigned results = 0;
+  for (Operation *sum : sums) {
+    auto op = cast<linalg::GenericOp>(sum);
+    results += op->getNumResults();
+    AtomList reduced, kept;
+    for (auto [loop, iterator] : llvm::enumerate(op.getIteratorTypesArray()))
+      for (IndexSpace::Atom atom : getLoopAtoms(op, loop))
+        (linalg::isParallelIterator(iterator) ? kept : reduced).push_back(atom);
+    if (sum == sums.front())
+      grid->swept = reduced;
+    // All sums reduce over the same item loops, and have a result for each
+    // point of all others.
+    auto isIn = [](const AtomList &list) {
+      return [&list](IndexSpace::Atom atom) {
+        return llvm::is_contained(list, atom);
+      };
+    };
+    AtomList loops = grid->items;
+    llvm::append_range(loops, grid->inner);
+    bool isOfRows = !reduced.empty() && reduced.size() == grid->swept.size() &&
+                    llvm::all_of(reduced, isIn(grid->swept)) &&
+                    llvm::all_of(reduced, isIn(grid->items));
+    llvm::append_range(reduced, kept);
+    if (!isOfRows || reduced.size() != loops.size() ||
+        !llvm::all_of(loops, isIn(reduced)) ||
+        !llvm::all_of(grid->inner, isIn(kept)))
+      return std::nullopt;
+  }
+  int64_t chunks =
+      space.getTotalSize(grid->items) / space.getTotalSize(grid->swept);
+  if (results > kMostSweptSums || chunks < kFewestChunks)
+    return std::nullopt;
+  return grid;
+}
+
+std::optional<KernelGrid> KernelDomain::findSweep(ArrayRef<Operation *> rows,
+                                                  ArrayRef<Operation *> sums,
+                                                  bool &isAligned) {
+  if (sums.empty())
+    return std::nullopt;
+  if (std::optional<KernelGrid> grid = getSweep(rows, sums))
+    return grid;
+  KernelDomain aligned = *this;
+  aligned.alignInnerLoops(rows);
+  std::optional<KernelGrid> grid = aligned.getSweep(rows, sums);
+  if (grid) {
+    *this = std::move(aligned);
+    isAligned = true;
   }
   return grid;
 }

@@ -65,11 +65,16 @@ private:
   bool connect(KernelDomain &domain, const StepGraph::Edge &edge) const;
   std::optional<KernelDomain> mergeDomains(int a, int b,
                                            bool &isConnected) const;
-  bool isFoundAgain(int a, int b, ArrayRef<Operation *> roots) const;
+  bool isFoundAgain(int a, int b) const;
   bool isWorthwhile(int a, int b, const IndexSpace &space,
                     const KernelGrid &grid) const;
   bool makesCycle(int a, int b) const;
   SmallVector<Operation *> getRoots(ArrayRef<int> clusters) const;
+  SmallVector<Operation *> takeSums(SmallVector<Operation *> &roots,
+                                    ArrayRef<int> clusters) const;
+  std::optional<KernelGrid> findGrid(KernelDomain &domain,
+                                     ArrayRef<int> clusters, bool mayAlign,
+                                     bool &isAligned) const;
 
   const StepGraph &graph;
   const FusionLimits &limits;
@@ -144,6 +149,20 @@ SmallVector<Operation *> Former::getRoots(ArrayRef<int> within) const {
   return llvm::map_to_vector(nodes, [&](int n) { return graph[n].op; });
 }
 
+/// Takes column sums that nothing in the given clusters reads out of @roots.
+SmallVector<Operation *> Former::takeSums(SmallVector<Operation *> &roots,
+                                          ArrayRef<int> within) const {
+  auto isSum = [&](Operation *root) {
+    return isColumnSum(cast<linalg::GenericOp>(root)) &&
+           llvm::none_of(graph[graph.lookup(root)].readers, [&](int reader) {
+             return llvm::is_contained(within, clusterOf[reader]);
+           });
+  };
+  SmallVector<Operation *> sums = llvm::filter_to_vector(roots, isSum);
+  llvm::erase_if(roots, isSum);
+  return sums;
+}
+
 bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
   return a.fusible && b.fusible && a.forward == b.forward &&
          (!a.unit || !b.unit || a.unit == b.unit) &&
@@ -202,6 +221,31 @@ std::optional<KernelDomain> Former::mergeDomains(int a, int b,
   return std::nullopt;
 }
 
+/// The loops of a kernel of the given clusters, whose ops are in @domain: as
+/// they are, else with inner loops aligned if @mayAlign, else, where the target
+/// sweeps rows, without column sums and with these. @isAligned is set where
+/// loops had to be aligned.
+std::optional<KernelGrid> Former::findGrid(KernelDomain &domain,
+                                           ArrayRef<int> within, bool mayAlign,
+                                           bool &isAligned) const {
+  SmallVector<Operation *> roots = getRoots(within);
+  if (std::optional<KernelGrid> grid = domain.getGrid(roots))
+    return grid;
+  if (mayAlign) {
+    KernelDomain aligned = domain;
+    aligned.alignInnerLoops(roots);
+    if (std::optional<KernelGrid> grid = aligned.getGrid(roots)) {
+      domain = std::move(aligned);
+      isAligned = true;
+      return grid;
+    }
+  }
+  if (!limits.sweeps)
+    return std::nullopt;
+  SmallVector<Operation *> sums = takeSums(roots, within);
+  return domain.findSweep(roots, sums, isAligned);
+}
+
 /// Whether a kernel of both with loops @grid, atoms of @space, has enough work
 /// items.
 bool Former::isWorthwhile(int a, int b, const IndexSpace &space,
@@ -212,7 +256,9 @@ bool Former::isWorthwhile(int a, int b, const IndexSpace &space,
     return true;
   // Few items are no loss where there were no more before.
   for (int c : {a, b}) {
-    auto before = clusters[c].domain.getGrid(getRoots({c}));
+    KernelDomain domain = clusters[c].domain;
+    bool isAligned = false;
+    auto before = findGrid(domain, {c}, /*mayAlign=*/false, isAligned);
     if (!before ||
         clusters[c].domain.getSpace().getTotalSize(before->items) > items)
       return false;
@@ -221,25 +267,39 @@ bool Former::isWorthwhile(int a, int b, const IndexSpace &space,
 }
 
 /// Whether KernelLoops finds a grid for a kernel of both, whose domain it makes
-/// of all ops at once, and aligns once, for @roots. mergeDomains and tryMerge
-/// did so merge by merge, each for the roots that there were.
-bool Former::isFoundAgain(int a, int b, ArrayRef<Operation *> roots) const {
+/// of all ops at once, and aligns once. mergeDomains and tryMerge did so merge
+/// by merge, each for the roots that there were.
+bool Former::isFoundAgain(int a, int b) const {
   SmallVector<int> nodes(clusters[a].nodes);
   llvm::append_range(nodes, clusters[b].nodes);
   llvm::sort(nodes);
   KernelDomain domain;
-  for (int n : nodes)
+  llvm::EquivalenceClasses<Operation *> parts;
+  for (int n : nodes) {
     domain.add(cast<linalg::GenericOp>(graph[n].op));
+    parts.insert(graph[n].op);
+  }
+  llvm::MapVector<Value, SmallVector<OpOperand *>> readers;
   for (int n : nodes)
     for (const StepGraph::Edge &edge : graph[n].reads) {
-      if (edge.producer < 0 || !edge.operand ||
-          !llvm::is_contained({a, b}, clusterOf[edge.producer]))
+      if (!edge.operand)
         continue;
+      if (edge.producer < 0 ||
+          !llvm::is_contained({a, b}, clusterOf[edge.producer])) {
+        readers[edge.value].push_back(edge.operand);
+        continue;
+      }
       if (!connect(domain, edge))
         return false;
+      parts.unionSets(graph[edge.producer].op, graph[n].op);
     }
-  domain.alignInnerLoops(roots);
-  return domain.getGrid(roots).has_value();
+  SmallVector<SmallVector<OpOperand *>> siblings;
+  for (auto &[value, operands] : readers)
+    siblings.push_back(std::move(operands));
+  sortByBytes(siblings, [](auto &operands) { return operands.front()->get(); });
+  domain.connectReaders(siblings, parts);
+  bool isAligned = false;
+  return findGrid(domain, {a, b}, /*mayAlign=*/true, isAligned).has_value();
 }
 
 /// Whether a path leads from one of the two through a third back into them.
@@ -278,16 +338,12 @@ bool Former::tryMerge(int a, int b) {
   std::optional<KernelDomain> merged = mergeDomains(a, b, isConnected);
   if (!merged)
     return false;
-  SmallVector<Operation *> roots = getRoots({a, b});
-  std::optional<KernelGrid> grid = merged->getGrid(roots);
   bool isAligned = clusters[a].isAligned || clusters[b].isAligned;
-  if (!grid && isConnected) {
-    merged->alignInnerLoops(roots);
-    grid = merged->getGrid(roots);
-    isAligned = true;
-  }
+  std::optional<KernelGrid> grid =
+      findGrid(*merged, {a, b}, /*mayAlign=*/isConnected, isAligned);
+  bool isAgain = isAligned || (grid && !grid->swept.empty());
   if (!grid || !isWorthwhile(a, b, merged->getSpace(), *grid) ||
-      (isAligned && !isFoundAgain(a, b, roots)) || makesCycle(a, b))
+      (isAgain && !isFoundAgain(a, b)) || makesCycle(a, b))
     return false;
   clusters[a].isAligned = isAligned;
   clusters[a].domain = std::move(*merged);

@@ -90,8 +90,7 @@ static SmallVector<OpOperand *> getReadOperands(linalg::GenericOp op) {
   return operands;
 }
 
-/// Ops that read nothing of each other but the same memory run over the same
-/// points of it, as they did when they were put together.
+/// As ops that read the same memory did when they were put together.
 void KernelLoops::connectSiblings(
     llvm::EquivalenceClasses<Operation *> &parts) {
   llvm::MapVector<Value, SmallVector<OpOperand *>> readers;
@@ -112,18 +111,9 @@ void KernelLoops::connectSiblings(
            std::make_pair(-getTensorBytes(b.first.getType()),
                           cast<BlockArgument>(b.first).getArgNumber());
   });
-  for (auto &[source, operands] : sorted)
-    for (OpOperand *operand : llvm::drop_begin(operands)) {
-      Operation *first = operands.front()->getOwner(),
-                *second = operand->getOwner();
-      if (parts.isEquivalent(first, second))
-        continue;
-      KernelDomain trial = domain;
-      if (!trial.connect(*operands.front(), *operand))
-        continue;
-      domain = std::move(trial);
-      parts.unionSets(first, second);
-    }
+  domain.connectReaders(
+      llvm::map_to_vector(sorted, [](auto &entry) { return entry.second; }),
+      parts);
   connectStrangers(parts);
 }
 
@@ -159,6 +149,15 @@ SmallVector<Operation *> KernelLoops::getRoots() const {
   return roots;
 }
 
+bool KernelLoops::isReadInside(Operation *op) const {
+  return llvm::any_of(ops, [&](linalg::GenericOp reader) {
+    return llvm::any_of(reader->getOperands(), [&](Value operand) {
+      OpResult producer = getProducer(operand);
+      return producer && producer.getOwner() == op;
+    });
+  });
+}
+
 LogicalResult KernelLoops::connectOps(std::string &why) {
   llvm::EquivalenceClasses<Operation *> parts;
   for (linalg::GenericOp op : ops) {
@@ -183,7 +182,23 @@ LogicalResult KernelLoops::connectOps(std::string &why) {
           return failure();
   }
   connectSiblings(parts);
-  domain.alignInnerLoops(getRoots());
+  KernelDomain before = domain;
+  SmallVector<Operation *> roots = getRoots();
+  domain.alignInnerLoops(roots);
+  if (domain.getGrid(roots))
+    return success();
+  // A sweep, or nothing (chooseGrid).
+  auto isSum = [&](Operation *root) {
+    return isColumnSum(cast<linalg::GenericOp>(root)) && !isReadInside(root);
+  };
+  SmallVector<Operation *> sums = llvm::filter_to_vector(roots, isSum);
+  llvm::erase_if(roots, isSum);
+  bool isAligned = false;
+  if (!before.findSweep(roots, sums, isAligned))
+    return success();
+  domain = std::move(before);
+  for (Operation *sum : sums)
+    columnSums.push_back(cast<linalg::GenericOp>(sum));
   return success();
 }
 
@@ -281,12 +296,21 @@ SmallVector<KernelLoops::AtomAccess *> KernelLoops::getAtomAccesses() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelLoops::chooseGrid(std::string &why) {
-  std::optional<KernelGrid> grid = domain.getGrid(getRoots());
+  SmallVector<Operation *> roots = getRoots();
+  llvm::erase_if(roots, [&](Operation *root) {
+    return llvm::is_contained(columnSums, root);
+  });
+  std::optional<KernelGrid> grid =
+      columnSums.empty()
+          ? domain.getGrid(roots)
+          : domain.getSweep(roots, SmallVector<Operation *>(columnSums.begin(),
+                                                            columnSums.end()));
   if (!grid)
     return fail(why, "its results need more than two levels of loops");
   const IndexSpace &space = domain.getSpace();
   for (IndexSpace::Atom atom : grid->items) {
-    loops.push_back({space.getSize(atom), false});
+    loops.push_back({space.getSize(atom), /*inner=*/false,
+                     llvm::is_contained(grid->swept, atom)});
     loopAtoms.push_back({atom});
   }
   for (IndexSpace::Atom atom : grid->inner) {
@@ -350,7 +374,8 @@ void KernelLoops::chooseLane() {
 void KernelLoops::mergeLoops() {
   SmallVector<AtomAccess *> accesses = getAtomAccesses();
   auto canMerge = [&](unsigned major, unsigned minor) {
-    if (loops[major].inner != loops[minor].inner)
+    if (loops[major].inner != loops[minor].inner ||
+        loops[major].swept != loops[minor].swept)
       return false;
     return llvm::all_of(accesses, [&](AtomAccess *access) {
       return access->access.strides[major] ==
@@ -401,8 +426,12 @@ void KernelLoops::assignStages() {
   for (linalg::GenericOp op : ops)
     if (reducesInner(op))
       at(getStage(op)).reductions.push_back(op);
+  for (linalg::GenericOp sum : columnSums)
+    at(getStage(sum)).columnSums.push_back(sum);
   for (auto &[result, write] : writes) {
     Operation *op = result.getOwner();
+    if (llvm::is_contained(columnSums, op))
+      continue;
     if (!reducesInner(op) && dependsOnInner(op))
       at(getStage(op)).stores.push_back(result);
     else
@@ -453,7 +482,8 @@ void KernelLoops::chooseScratch() {
   for (unsigned s = 0; s < stages.size(); ++s) {
     llvm::SetVector<OpResult> now;
     auto demandOf = [&](unsigned stage, llvm::SetVector<OpResult> &demand) {
-      for (linalg::GenericOp op : stages[stage].reductions)
+      for (linalg::GenericOp op : llvm::concat<const linalg::GenericOp>(
+               stages[stage].reductions, stages[stage].columnSums))
         for (OpOperand *operand : getReadOperands(op))
           collectDemand(operand->get(), stage, demand);
       for (OpResult result : stages[stage].stores) {
@@ -528,15 +558,30 @@ KernelAccess KernelLoops::getIndex(Operation *op, unsigned loop) const {
 
 bool KernelLoops::reducesInner(Operation *op) const {
   return dependsOnInner(op) &&
-         cast<linalg::GenericOp>(op).getNumReductionLoops() != 0;
+         cast<linalg::GenericOp>(op).getNumReductionLoops() != 0 &&
+         !llvm::is_contained(columnSums, op);
+}
+
+static int64_t
+getPointCount(ArrayRef<KernelLoop> loops,
+              llvm::function_ref<bool(const KernelLoop &)> isCounted) {
+  int64_t count = 1;
+  for (const KernelLoop &loop : loops)
+    if (isCounted(loop))
+      count *= loop.size;
+  return count;
 }
 
 int64_t KernelLoops::getInnerSize() const {
-  int64_t size = 1;
-  for (const KernelLoop &loop : loops)
-    if (loop.inner)
-      size *= loop.size;
-  return size;
+  return getPointCount(loops, [](auto &loop) { return loop.inner; });
+}
+
+int64_t KernelLoops::getItemCount() const {
+  return getPointCount(loops, [](auto &loop) { return !loop.inner; });
+}
+
+int64_t KernelLoops::getSweptSize() const {
+  return getPointCount(loops, [](auto &loop) { return loop.swept; });
 }
 
 int64_t KernelLoops::getTrafficBytes() const {

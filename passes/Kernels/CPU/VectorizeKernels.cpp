@@ -35,7 +35,9 @@ struct VectorizeKernels : fsdp::impl::VectorizeKernelsBase<VectorizeKernels> {
         continue;
       std::string why;
       std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
-      if (!loops) {
+      if (loops && !loops->getColumnSums().empty())
+        why = "it sums columns beside rows";
+      if (!why.empty()) {
         remark::missed(kernel.getLoc(), remark::RemarkOpts::name("Vectorized")
                                             .category("fsdp-vectorize-kernels")
                                             .function(kernel.getSymName()))

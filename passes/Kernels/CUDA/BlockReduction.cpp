@@ -109,15 +109,25 @@ int64_t fsdp::getSlotsPerReduction(int64_t threads) {
   return threads == kWarpThreads ? 0 : threads / kWarpThreads;
 }
 
-Value fsdp::reduceInBlock(OpBuilder &builder, Location loc, Value value,
-                          vector::CombiningKind kind, Value thread,
-                          int64_t threads, Value slots, int64_t firstSlot) {
-  value = reduceInWarp(builder, loc, value, kind, kWarpThreads);
+SmallVector<Value> fsdp::reduceInBlock(OpBuilder &builder, Location loc,
+                                       ArrayRef<BlockValue> values,
+                                       Value thread, int64_t threads,
+                                       Value slots, Value firstSlot) {
+  SmallVector<Value> combined;
+  for (const BlockValue &each : values)
+    combined.push_back(
+        reduceInWarp(builder, loc, each.value, each.kind, kWarpThreads));
   int64_t warps = threads / kWarpThreads;
   if (warps == 1)
-    return value;
+    return combined;
   auto index = [&](int64_t number) {
     return arith::ConstantIndexOp::create(builder, loc, number);
+  };
+  // The slot of value i and warp `warp`.
+  auto getSlot = [&](size_t i, Value warp) -> Value {
+    Value first = arith::AddIOp::create(builder, loc, firstSlot,
+                                        index(int64_t(i) * warps));
+    return arith::AddIOp::create(builder, loc, first, warp);
   };
   Value warp =
       arith::DivUIOp::create(builder, loc, thread, index(kWarpThreads));
@@ -128,14 +138,26 @@ Value fsdp::reduceInBlock(OpBuilder &builder, Location loc, Value value,
   auto branch =
       scf::IfOp::create(builder, loc, isFirst, /*withElseRegion=*/false);
   builder.setInsertionPointToStart(branch.thenBlock());
-  Value slot = arith::AddIOp::create(builder, loc, index(firstSlot), warp);
-  memref::StoreOp::create(builder, loc, toBits64(builder, loc, value), slots,
-                          slot);
+  for (auto [i, value] : llvm::enumerate(combined))
+    memref::StoreOp::create(builder, loc, toBits64(builder, loc, value), slots,
+                            getSlot(i, warp));
   builder.setInsertionPointAfter(branch);
   gpu::BarrierOp::create(builder, loc);
-  Value other = arith::RemUIOp::create(builder, loc, lane, index(warps));
-  slot = arith::AddIOp::create(builder, loc, index(firstSlot), other);
-  Value bits = memref::LoadOp::create(builder, loc, slots, slot);
-  Value read = fromBits64(builder, loc, bits, value.getType());
-  return reduceInWarp(builder, loc, read, kind, warps);
+  int64_t meeting = llvm::PowerOf2Ceil(warps);
+  Value other = arith::RemUIOp::create(builder, loc, lane, index(meeting));
+  Value isWarp;
+  if (meeting != warps) {
+    isWarp = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
+                                   other, index(warps));
+    other = arith::MinUIOp::create(builder, loc, other, index(warps - 1));
+  }
+  for (auto [i, value] : llvm::enumerate(combined)) {
+    Value bits = memref::LoadOp::create(builder, loc, slots, getSlot(i, other));
+    Value read = fromBits64(builder, loc, bits, value.getType());
+    if (isWarp)
+      read = arith::SelectOp::create(builder, loc, isWarp, read,
+                                     values[i].neutral);
+    value = reduceInWarp(builder, loc, read, values[i].kind, meeting);
+  }
+  return combined;
 }

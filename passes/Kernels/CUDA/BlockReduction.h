@@ -29,16 +29,24 @@ Value reduceInWarp(OpBuilder &builder, Location loc, Value value,
 /// Elements of `slots` that one reduction over so many threads needs.
 int64_t getSlotsPerReduction(int64_t threads);
 
-/// Combines the `value`, a scalar of up to 64 bits, of each of a block's
-/// `threads` threads (32 to 1024, a power of two): a butterfly of shuffles in
-/// each warp, then one over the warps' results, which lie in `slots` (i64,
-/// shared memory) from `firstSlot` on. Every thread gets the result, the same
-/// bits. All threads must get here; there is one barrier, in front of which
-/// slots are written: another reduction in the same slots needs one of its own
-/// before.
-Value reduceInBlock(OpBuilder &builder, Location loc, Value value,
-                    vector::CombiningKind kind, Value thread, int64_t threads,
-                    Value slots, int64_t firstSlot);
+/// A value of each thread, a scalar of up to 64 bits, that a block combines.
+struct BlockValue {
+  Value value;
+  vector::CombiningKind kind;
+  /// What leaves another value as it is; null where warps are a power of two.
+  Value neutral;
+};
+
+/// Combines values of each of a block's `threads` threads (a multiple of 32, up
+/// to 1024): a butterfly of shuffles in each warp, then one over the warps'
+/// results, which lie in `slots` (i64, shared memory) from `firstSlot` on,
+/// getSlotsPerReduction() of each value. Every thread gets the results, the
+/// same bits. All threads must get here; there is one barrier, in front of
+/// which slots are written, none for one warp: another reduction in the same
+/// slots needs one of its own before.
+SmallVector<Value> reduceInBlock(OpBuilder &builder, Location loc,
+                                 ArrayRef<BlockValue> values, Value thread,
+                                 int64_t threads, Value slots, Value firstSlot);
 
 } // namespace mlir::fsdp
 

@@ -9,6 +9,7 @@
 #include "Kernels/Common/KernelMemory.h"
 #include "Kernels/Common/KernelUtils.h"
 #include "SimtEmitter.h"
+#include "SweepEmitter.h"
 #include "UnrollVectors.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Kernels/RoundedFunctions.h"
@@ -122,17 +123,31 @@ static FailureOr<SimtShape> chooseShape(func::FuncOp kernel,
   return shape;
 }
 
-static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
-                       const KernelLoops &loops, const SimtShape &shape,
-                       MathMode math) {
+namespace {
+/// What a function of the device needs of its launch.
+struct FunctionShape {
+  int64_t grid, block;
+  /// Elements of slots, and bytes of dynamic shared memory.
+  int64_t slots, shared;
+  int64_t lanes;
+};
+
+/// Emits a kernel's code at `builder`'s position; `slots` and `scratch` are
+/// null where there are none.
+using EmitBody = llvm::function_ref<void(OpBuilder &builder, IRMapping memory,
+                                         Value slots, Value scratch)>;
+} // namespace
+
+static void emitFunction(func::FuncOp kernel, gpu::GPUModuleOp device,
+                         const KernelLoops &loops, const FunctionShape &shape,
+                         EmitBody emitBody) {
   MLIRContext *context = kernel.getContext();
   Location loc = kernel.getLoc();
-  int64_t slotCount = getSlotCount(loops, shape);
   SmallVector<Type> types;
   for (Type type : kernel.getArgumentTypes())
     types.push_back(getFlatMemRef(type, getGlobalSpace(context)));
-  gpu::GPUFuncOp function = createCudaFunction(
-      device, loc, kernel.getSymName(), types, shape.getBlock(), slotCount);
+  gpu::GPUFuncOp function = createCudaFunction(device, loc, kernel.getSymName(),
+                                               types, shape.block, shape.slots);
   Block *body = &function.getBody().front();
   OpBuilder builder(body->getTerminator());
   IRMapping memory;
@@ -140,26 +155,56 @@ static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
        llvm::zip(kernel.getArguments(), function.getArguments()))
     memory.map(arg, buffer);
   createConstants(kernel, device, builder, memory, getGlobalSpace(context));
-  Value slots = slotCount != 0 ? body->getArguments().back() : Value(), scratch;
+  Value slots = shape.slots != 0 ? body->getArguments().back() : Value(),
+        scratch;
   if (shape.shared != 0)
     scratch = createDynamicShared(builder, loc);
-  llvm::DenseSet<Operation *> approximated;
-  if (math == MathMode::Fast)
-    approximated = findRoundedFunctions(kernel);
-  SimtEmitter(loops, shape, builder, loc, std::move(memory), slots, scratch,
-              std::move(approximated))
-      .emit();
+  emitBody(builder, std::move(memory), slots, scratch);
   unrollVectors(function);
   // Lowering refuses operands that begin elsewhere.
-  for (Value operand : getVectorOperands(loops, shape))
+  for (Value operand : getVectorOperands(loops, shape.lanes))
     if (auto arg = dyn_cast<BlockArgument>(operand))
       function.setArgAttr(arg.getArgNumber(), kAlignmentName,
                           builder.getI64IntegerAttr(kVectorBytes));
   CudaKernelAttr launch =
-      getCudaLaunch(function, shape.getGrid(), shape.getBlock(), shape.shared);
+      getCudaLaunch(function, shape.grid, shape.block, shape.shared);
   setImplementation(kernel, kCudaTarget,
                     CudaCodeAttr::get(context, launch, loops.getTrafficBytes(),
                                       /*workspace=*/0));
+}
+
+static llvm::DenseSet<Operation *> getApproximated(func::FuncOp kernel,
+                                                   MathMode math) {
+  return math == MathMode::Fast ? findRoundedFunctions(kernel)
+                                : llvm::DenseSet<Operation *>();
+}
+
+static void emitKernel(func::FuncOp kernel, gpu::GPUModuleOp device,
+                       const KernelLoops &loops, const SimtShape &shape,
+                       MathMode math) {
+  emitFunction(
+      kernel, device, loops,
+      {shape.getGrid(), shape.getBlock(), getSlotCount(loops, shape),
+       shape.shared, shape.lanes},
+      [&](OpBuilder &builder, IRMapping memory, Value slots, Value scratch) {
+        SimtEmitter(loops, shape, builder, kernel.getLoc(), std::move(memory),
+                    slots, scratch, getApproximated(kernel, math))
+            .emit();
+      });
+}
+
+static void emitSweep(func::FuncOp kernel, gpu::GPUModuleOp device,
+                      const KernelLoops &loops, MathMode math) {
+  SweepShape shape = chooseSweepShape(loops);
+  emitFunction(kernel, device, loops,
+               {shape.chunks, shape.threads, getSlotCount(loops, shape),
+                /*shared=*/0, shape.lanes},
+               [&](OpBuilder &builder, IRMapping memory, Value slots, Value) {
+                 SweepEmitter(loops, shape, builder, kernel.getLoc(),
+                              std::move(memory), slots,
+                              getApproximated(kernel, math))
+                     .emit();
+               });
 }
 
 namespace {
@@ -183,7 +228,8 @@ struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
       std::string why;
       std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
       FailureOr<SimtShape> shape = SimtShape{};
-      if (loops) {
+      bool isSweep = loops && !loops->getColumnSums().empty();
+      if (loops && !isSweep) {
         shape = chooseShape(kernel, *loops);
         if (failed(shape))
           return signalPassFailure();
@@ -199,7 +245,10 @@ struct EmitCudaKernels : fsdp::impl::EmitCudaKernelsBase<EmitCudaKernels> {
       gpu::GPUModuleOp device = getCudaModule(getOperation());
       if (!device)
         return signalPassFailure();
-      emitKernel(kernel, device, *loops, *shape, math);
+      if (isSweep)
+        emitSweep(kernel, device, *loops, math);
+      else
+        emitKernel(kernel, device, *loops, *shape, math);
     }
   }
 };

@@ -23,7 +23,8 @@ using namespace mlir::fsdp;
 // Shape
 //===----------------------------------------------------------------------===//
 
-/// Threads of a block that computes several items.
+/// Threads of a block that computes several items; of one whose threads share
+/// columns at least, where there are more.
 constexpr int64_t kBlockThreads = 128, kColumnThreads = 256;
 
 /// Inner points that a thread computes before more threads pay: their results
@@ -36,87 +37,11 @@ constexpr int64_t kMostVectors = 4;
 
 constexpr int64_t kMostThreads = 1024;
 
+/// Slots that columns have at most: of 48 KiB they leave a third to others.
+constexpr int64_t kMostSlots = 4096;
+
 /// So many columns give a device's threads enough to do without sharing any.
 constexpr int64_t kManyColumns = 65536;
-
-/// Points that a thread computes at most: their values are in registers.
-constexpr int64_t kMostLanes = 8;
-
-/// With so many threads a kernel may give each several points: their blocks are
-/// on 16 multiprocessors, which take in 32 KiB in less time than a launch.
-constexpr int64_t kManyThreads = 2048;
-
-static int64_t getPointCount(const KernelLoops &loops, bool isInner) {
-  int64_t count = 1;
-  for (const KernelLoop &loop : loops.getLoops())
-    if (loop.inner == isInner)
-      count *= loop.size;
-  return count;
-}
-
-static int64_t getElementBytes(Value source) {
-  return llvm::divideCeil(
-      cast<RankedTensorType>(source.getType()).getElementTypeBitWidth(), 8);
-}
-
-/// Whether every vector of @lanes neighbouring elements of @access, whichever
-/// point it belongs to, begins at a multiple of @lanes elements from its
-/// source's first. An access that does not depend on the lane is no vector, and
-/// so is.
-static bool isInVectors(const KernelAccess &access, int lane, int64_t lanes) {
-  if (access.strides[lane] == 0)
-    return true;
-  for (auto [loop, stride] : llvm::enumerate(access.strides))
-    if (stride % lanes != 0 && int(loop) != lane)
-      return false;
-  return access.strides[lane] == 1 && access.offset % lanes == 0;
-}
-
-/// As many as fill an access of the widest elements, so that neighbouring
-/// threads access neighbouring bytes, if all accesses are in such vectors and
-/// enough threads are left: a power of two.
-static int64_t chooseLanes(const KernelLoops &loops) {
-  int lane = loops.getLane();
-  int64_t inner = getPointCount(loops, /*isInner=*/true);
-  // Short rows are read by a thread each, element by element.
-  if (lane < 0 || (!loops.isLaneOuter() && inner < kWarpThreads))
-    return 1;
-  SmallVector<const KernelAccess *> accesses = loops.getAccesses();
-  int64_t widest = kVectorBytes / kMostLanes;
-  for (const KernelAccess *access : accesses)
-    if (access->strides[lane] == 1)
-      widest = std::max(widest, getElementBytes(access->source));
-  // Points that threads of their own compute: those of a column share its
-  // inner ones.
-  int64_t points = getPointCount(loops, /*isInner=*/false);
-  if (!loops.isLaneOuter())
-    points *= inner;
-  int64_t lanes = kVectorBytes / widest;
-  // A row may end in a shorter vector (emitRest).
-  bool isRow = !loops.isLaneOuter() && loops.getLoops()[lane].size == inner;
-  auto fits = [&](int64_t lanes) {
-    return (isRow || loops.getLoops()[lane].size % lanes == 0) &&
-           points / lanes >= kManyThreads &&
-           (loops.isLaneOuter() || inner / lanes >= kWarpThreads) &&
-           llvm::all_of(accesses, [&](const KernelAccess *access) {
-             return isInVectors(*access, lane, lanes);
-           });
-  };
-  while (lanes > 1 && !fits(lanes))
-    lanes /= 2;
-  return lanes;
-}
-
-llvm::SetVector<Value> fsdp::getVectorOperands(const KernelLoops &loops,
-                                               const SimtShape &shape) {
-  llvm::SetVector<Value> operands;
-  if (shape.lanes == 1)
-    return operands;
-  for (const KernelAccess *access : loops.getAccesses())
-    if (access->strides[loops.getLane()] != 0)
-      operands.insert(access->source);
-  return operands;
-}
 
 /// Slots of one result that is reduced.
 static int64_t getSlotsPerResult(const SimtShape &shape) {
@@ -165,9 +90,10 @@ static SimtShape chooseRows(const KernelLoops &loops, int64_t lanes,
 }
 
 /// Columns: neighbouring threads read neighbouring items. Where there are few,
-/// several warps share them.
+/// several warps share them: as many as give a device enough threads, and as
+/// have kMostSlots.
 static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
-                               int64_t items, int64_t blockThreads) {
+                               int64_t items, int64_t mostThreads) {
   SimtShape shape{lanes,
                   items,
                   kBlockThreads,
@@ -179,18 +105,24 @@ static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
     return shape;
   shape.itemsPerBlock =
       std::min<int64_t>(kWarpThreads, llvm::PowerOf2Ceil(items));
+  int64_t blocks = llvm::divideCeil(items, shape.itemsPerBlock);
+  int64_t blockThreads = std::clamp<int64_t>(
+      llvm::PowerOf2Ceil(kManyColumns / blocks), kColumnThreads, kMostThreads);
+  blockThreads = std::min<int64_t>(
+      {blockThreads, mostThreads,
+       int64_t(llvm::bit_floor(uint64_t(kMostSlots / lanes)))});
   shape.threadsPerItem = std::min<int64_t>(
       blockThreads / shape.itemsPerBlock,
       llvm::PowerOf2Ceil(llvm::divideCeil(inner, kPointsPerThread)));
   return shape;
 }
 
-SimtThreads SimtThreads::getDefault() { return {kMostThreads, kColumnThreads}; }
+SimtThreads SimtThreads::getDefault() { return {kMostThreads, kMostThreads}; }
 
 SimtShape fsdp::chooseSimtShape(const KernelLoops &loops,
                                 const SimtThreads &threads) {
   int64_t lanes = chooseLanes(loops);
-  int64_t items = getPointCount(loops, /*isInner=*/false);
+  int64_t items = loops.getItemCount();
   if (loops.isLaneOuter())
     items /= lanes;
   // Rows too short for a warp are read together by neighbouring threads, more
@@ -204,45 +136,8 @@ SimtShape fsdp::chooseSimtShape(const KernelLoops &loops,
 // Items
 //===----------------------------------------------------------------------===//
 
-SmallVector<unsigned> SimtEmitter::getLoopOrder(bool isInner) const {
-  SmallVector<unsigned> order;
-  for (auto [i, loop] : llvm::enumerate(loops.getLoops()))
-    if (loop.inner == isInner && int(i) != loops.getLane())
-      order.push_back(i);
-  if (loops.getLane() >= 0 &&
-      loops.getLoops()[loops.getLane()].inner == isInner)
-    order.push_back(loops.getLane());
-  return order;
-}
-
-void SimtEmitter::setPoint(ArrayRef<unsigned> order, Value number,
-                           OpBuilder &builder) {
-  for (unsigned loop : llvm::reverse(order)) {
-    int64_t step = int(loop) == lane ? lanes : 1;
-    Value index = number;
-    if (loop != order.front()) {
-      Value size =
-          getIndexConstant(loops.getLoops()[loop].size / step, builder);
-      index = arith::RemUIOp::create(builder, loc, number, size);
-      number = arith::DivUIOp::create(builder, loc, number, size);
-    }
-    if (step != 1)
-      index = arith::MulIOp::create(builder, loc, index,
-                                    getIndexConstant(step, builder));
-    point[loop] = index;
-  }
-}
-
-void SimtEmitter::emitIf(OpBuilder &builder, Value condition,
-                         llvm::function_ref<void()> body) {
-  if (!condition)
-    return body();
-  auto branch =
-      scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  body();
-  builder.setInsertionPointAfter(branch);
-}
+static bool isOuter(const KernelLoop &loop) { return !loop.inner; }
+static bool isInner(const KernelLoop &loop) { return loop.inner; }
 
 /// The item of the thread. Threads beyond the last item take its values, and
 /// store nothing: they meet the others at barriers.
@@ -272,22 +167,18 @@ void SimtEmitter::setItem() {
       item = arith::MinUIOp::create(outer, loc, item,
                                     getIndexConstant(shape.items - 1, outer));
   }
-  setPoint(getLoopOrder(/*isInner=*/false), item, outer);
+  setPoint(getLoopOrder(isOuter), item, outer);
 }
 
 SimtEmitter::SimtEmitter(const KernelLoops &loops, const SimtShape &shape,
                          OpBuilder &builder, Location loc, IRMapping memory,
                          Value slots, Value scratch,
                          llvm::DenseSet<Operation *> functions)
-    : KernelValues(loops, builder, loc, std::move(memory), scratch,
-                   shape.lanes == 1 ? -1 : loops.getLane(), shape.lanes),
-      shape(shape), slots(slots) {
-  vectorAlignment = kVectorBytes;
-  approximated = std::move(functions);
-}
+    : SimtValues(loops, shape.lanes, builder, loc, std::move(memory), scratch,
+                 std::move(functions)),
+      shape(shape), slots(slots) {}
 
 void SimtEmitter::emit() {
-  point.assign(loops.getLoops().size(), Value());
   setItem();
   if (shape.threadsPerItem == 1)
     return emitIf(outer, std::exchange(isItem, Value()), [&] { emitStages(); });
@@ -406,7 +297,7 @@ void SimtEmitter::emitSerialLoops(unsigned stage, unsigned loop,
 
 void SimtEmitter::emitThreadPoints(unsigned stage,
                                    MutableArrayRef<Value> partials) {
-  SmallVector<unsigned> order = getLoopOrder(/*isInner=*/true);
+  SmallVector<unsigned> order = getLoopOrder(isInner);
   int64_t count = loops.getInnerSize() / (isLaneOuter() ? 1 : lanes);
   int64_t threads = shape.threadsPerItem;
   emitSumLoop(inner, loc, threadInItem, getIndexConstant(count, inner), threads,
@@ -530,18 +421,11 @@ Value SimtEmitter::reduceColumn(Value value, vector::CombiningKind kind) {
 Value SimtEmitter::reduceInItem(Value value, vector::CombiningKind kind) {
   if (shape.areColumns)
     return reduceColumn(value, kind);
-  if (isa<VectorType>(value.getType())) {
-    SmallVector<Value> parts;
-    for (int64_t i = 0; i < lanes; ++i)
-      parts.push_back(vector::ExtractOp::create(outer, loc, value, i));
-    for (int64_t half = lanes / 2; half != 0; half /= 2)
-      for (int64_t i = 0; i < half; ++i)
-        parts[i] = vector::makeArithReduction(outer, loc, kind, parts[i],
-                                              parts[i + half]);
-    value = parts.front();
-  }
-  value = reduceInBlock(outer, loc, value, kind, thread, shape.threadsPerItem,
-                        slots, usedSlots);
+  value = reduceLanes(value, kind);
+  value = reduceInBlock(outer, loc, BlockValue{value, kind, {}}, thread,
+                        shape.threadsPerItem, slots,
+                        getIndexConstant(usedSlots, outer))
+              .front();
   usedSlots += getSlotsPerResult(shape);
   return value;
 }

@@ -18,8 +18,8 @@
 #ifndef FSDP_PASSES_KERNELS_CUDA_SIMTEMITTER_H
 #define FSDP_PASSES_KERNELS_CUDA_SIMTEMITTER_H
 
-#include "Kernels/Common/KernelValues.h"
 #include "Kernels/Common/SumBlocks.h"
+#include "SimtValues.h"
 
 namespace mlir::fsdp {
 
@@ -62,13 +62,7 @@ chooseSimtShape(const KernelLoops &loops,
 /// reduced one per warp of an item, or one per thread of columns.
 int64_t getSlotCount(const KernelLoops &loops, const SimtShape &shape);
 
-/// What lies in memory as the lane does, of whose elements a thread loads or
-/// stores several at once: arguments of the kernel and constants. None where
-/// threads have a point each.
-llvm::SetVector<Value> getVectorOperands(const KernelLoops &loops,
-                                         const SimtShape &shape);
-
-class SimtEmitter : KernelValues {
+class SimtEmitter : SimtValues {
 public:
   /// Emits at `builder`'s position, in a gpu.func whose arguments are in
   /// `memory` as KernelValues wants them, in global memory. `slots` is a
@@ -86,9 +80,6 @@ private:
   void setItem();
   void emitStages();
   void emitItemStores();
-  /// Emits `body` where `condition` holds; null: everywhere.
-  void emitIf(OpBuilder &builder, Value condition,
-              llvm::function_ref<void()> body);
   /// Stores results of the current point, unless the thread has no item.
   void storePoint(ArrayRef<OpResult> results);
   void emitStage(unsigned stage);
@@ -103,12 +94,6 @@ private:
   void finishReductions(unsigned stage, ArrayRef<Value> partials);
   Value reduceInItem(Value value, vector::CombiningKind kind);
   Value reduceColumn(Value value, vector::CombiningKind kind);
-
-  /// The loops of one kind, those of the lane last: it varies fastest.
-  SmallVector<unsigned> getLoopOrder(bool isInner) const;
-  /// Splits `number` into indices of `order`'s loops, of which the lane's
-  /// counts by shape.lanes.
-  void setPoint(ArrayRef<unsigned> order, Value number, OpBuilder &builder);
 
   const SimtShape &shape;
   Value slots;

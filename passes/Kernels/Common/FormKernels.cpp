@@ -27,6 +27,7 @@ struct FormKernels : fsdp::impl::FormKernelsBase<FormKernels> {
     // Updates of ignored parameters are part of backward, all others wait for
     // reductions: neither may wait for the other.
     FusionLimits limits(minItems, smallWork);
+    limits.sweeps = sweeps;
     limits.scalarsApart = llvm::any_of(
         step->getParentOfType<ModuleOp>().getOps<FlatParamOp>(),
         [](FlatParamOp p) { return p.getTrainable() && p.isRankOwn(); });

@@ -15,9 +15,17 @@
 //
 // All ops that a loop kernel fuses with the first sum run over chunks, too.
 //
+// A sum beside reductions of the same rows, as in a norm's gradient, may share
+// their kernel, in which a block goes over the rows of a chunk one after
+// another (KernelDomain::getSweep). A chunk is then all that a block does, with
+// threads for all columns, so chunks are smaller.
+//
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
+#include "fsdp/Analysis/Kernels/KernelDomain.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
+#include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -39,85 +47,175 @@ constexpr int64_t kLargeSum = int64_t(1) << 20;
 /// A chunk has at least so many rows: its sums are written and read once more.
 constexpr int64_t kFewestRows = 16;
 
+/// The same of sums that share a kernel with their rows, which reads and writes
+/// more of a row; and how many times as many sums there are then. Of
+/// 65536 and columns in vectors of four, threads are as many as 132
+/// multiprocessors have at half of their occupancy.
+constexpr int64_t kFewestSweptRows = 8, kSweptItems = 8;
+
+/// Ops that a search for what an op is made of goes through.
+constexpr size_t kMostOps = 64;
+
 //===----------------------------------------------------------------------===//
 // Analysis
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Reduction loop `loop` becomes `chunks` loops.
+/// Reduction loop `loop` becomes two: over `chunks`, and over what is in one.
 struct Split {
   unsigned loop;
   int64_t chunks;
 };
+
+/// By loop; none: the sum stays as it is.
+using Splits = SmallVector<Split, 2>;
 } // namespace
 
-/// Whether neighbouring elements of the operand that walks all loops of @op
-/// belong to different results.
-static bool reducesColumns(linalg::GenericOp op) {
-  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
-  for (OpOperand *operand : op.getDpsInputOperands()) {
-    AffineMap map = op.getMatchingIndexingMap(operand);
-    if (map.getNumResults() != op.getNumLoops())
-      continue;
-    auto last = dyn_cast<AffineDimExpr>(map.getResults().back());
-    return last && linalg::isParallelIterator(iterators[last.getPosition()]);
-  }
-  return false;
+/// Of the operand that walks all loops of @op, a column sum.
+static AffineMap getWidestMap(linalg::GenericOp op) {
+  for (OpOperand *operand : op.getDpsInputOperands())
+    if (AffineMap map = op.getMatchingIndexingMap(operand);
+        map.getNumResults() == op.getNumLoops())
+      return map;
+  llvm_unreachable("isColumnSum looks at such an operand");
 }
 
-/// Of @op's reduction loops the one that divides into most equal chunks: no
-/// more than it takes to have @items sums, and of no fewer rows than
-/// kFewestRows. nullopt where @op has @items results, or fewer elements than
-/// kLargeSum.
-static std::optional<Split> chooseSplit(linalg::GenericOp op, int64_t items) {
-  if (getComputeKind(op) != ComputeKind::Reduction || !reducesColumns(op) ||
-      op.hasIndexSemantics())
-    return std::nullopt;
-  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
-  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+/// Values with an element for each point of @op's loops that @op reads, or that
+/// pointwise ops make what it reads of.
+static llvm::SmallSetVector<Value, 16> collectSources(linalg::GenericOp op) {
+  int64_t points = 1;
+  for (int64_t size : op.getStaticLoopRanges())
+    points *= size;
+  llvm::SmallSetVector<Value, 16> sources;
+  auto add = [&](linalg::GenericOp reader) {
+    for (Value input : reader.getDpsInputs()) {
+      auto type = dyn_cast<RankedTensorType>(input.getType());
+      if (type && type.hasStaticShape() && type.getNumElements() == points)
+        sources.insert(lookThroughReshapes(input));
+    }
+  };
+  add(op);
+  for (size_t i = 0; i < sources.size() && i < kMostOps; ++i)
+    if (auto maker = sources[i].getDefiningOp<linalg::GenericOp>();
+        maker && isPointwise(maker))
+      add(maker);
+  return sources;
+}
+
+namespace {
+/// What reductions of rows are made of, in forward and in backward.
+class RowSources {
+public:
+  explicit RowSources(ProgramOp step) : loss(getForwardEnd(step)) {
+    for (auto op : step.getBody().front().getOps<linalg::GenericOp>())
+      if (getComputeKind(op) == ComputeKind::Reduction && !isColumnSum(op))
+        sources[isForward(op)].insert_range(collectSources(op));
+  }
+
+  /// Whether rows that @op sums are reduced as well, in the same phase.
+  bool haveRowsOf(linalg::GenericOp op) const {
+    return llvm::any_of(collectSources(op), [&](Value source) {
+      return sources[isForward(op)].contains(source);
+    });
+  }
+
+private:
+  bool isForward(Operation *op) const {
+    return loss && loss->getBlock() == op->getBlock() &&
+           op->isBeforeInBlock(loss);
+  }
+
+  Operation *loss;
+  llvm::DenseSet<Value> sources[2];
+};
+} // namespace
+
+/// How many chunks @op is to be divided into at most: as many as it takes to
+/// have @items sums, and of no fewer rows than @fewestRows. 1 where @op has
+/// @items results, or fewer elements than kLargeSum.
+static int64_t countChunks(linalg::GenericOp op, int64_t items,
+                           int64_t fewestRows) {
   int64_t results = 1, rows = 1;
-  for (auto [size, iterator] : llvm::zip(sizes, iterators))
+  for (auto [size, iterator] :
+       llvm::zip(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
     (linalg::isParallelIterator(iterator) ? results : rows) *= size;
   if (results >= items || results * rows < kLargeSum)
-    return std::nullopt;
-  int64_t most =
-      std::min<int64_t>(llvm::divideCeil(items, results), rows / kFewestRows);
-  std::optional<Split> best;
-  for (auto [loop, size] : llvm::enumerate(sizes)) {
-    if (linalg::isParallelIterator(iterators[loop]))
-      continue;
-    int64_t chunks = std::min(most, size);
-    while (chunks > 1 && size % chunks != 0)
-      --chunks;
-    if (chunks > (best ? best->chunks : 1))
-      best = Split{unsigned(loop), chunks};
+    return 1;
+  return std::min<int64_t>(llvm::divideCeil(items, results), rows / fewestRows);
+}
+
+/// The largest divisor of @size up to @most.
+static int64_t getDivisor(int64_t size, int64_t most) {
+  int64_t divisor = std::clamp<int64_t>(most, 1, size);
+  while (size % divisor != 0)
+    --divisor;
+  return divisor;
+}
+
+/// Of @op's reduction loops the one that divides into most equal chunks, up to
+/// @most.
+static Splits chooseSplit(linalg::GenericOp op, int64_t most) {
+  Splits best;
+  for (auto [loop, size, iterator] :
+       llvm::enumerate(op.getStaticLoopRanges(), op.getIteratorTypesArray())) {
+    int64_t chunks =
+        linalg::isParallelIterator(iterator) ? 1 : getDivisor(size, most);
+    if (chunks > (best.empty() ? 1 : best.front().chunks))
+      best = {Split{unsigned(loop), chunks}};
   }
   return best;
+}
+
+/// Chunks of rows that follow each other in memory, up to @most: all points of
+/// outer reduction loops, and equal parts of the next. Sums over the same rows
+/// so have the same chunks, whether rows are one dimension or several, unless
+/// their numbers have other divisors.
+static Splits chooseRows(linalg::GenericOp op, int64_t most) {
+  Splits splits;
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
+  for (AffineExpr expr : getWidestMap(op).getResults()) {
+    unsigned loop = cast<AffineDimExpr>(expr).getPosition();
+    if (linalg::isParallelIterator(iterators[loop]) || most <= 1)
+      continue;
+    int64_t chunks = getDivisor(sizes[loop], most);
+    if (chunks > 1)
+      splits.push_back({loop, chunks});
+    most = chunks == sizes[loop] ? most / chunks : 1;
+  }
+  llvm::sort(splits, [](Split a, Split b) { return a.loop < b.loop; });
+  return splits;
 }
 
 //===----------------------------------------------------------------------===//
 // Application
 //===----------------------------------------------------------------------===//
 
-/// @expr, a loop or a constant, with a loop inserted after split.loop.
-static AffineExpr shift(AffineExpr expr, Split split) {
-  auto loop = dyn_cast<AffineDimExpr>(expr);
-  if (!loop || loop.getPosition() <= split.loop)
-    return expr;
-  return getAffineDimExpr(loop.getPosition() + 1, expr.getContext());
+/// The loop over chunks of split @number; the one over their rows follows it.
+static unsigned getChunkLoop(ArrayRef<Split> splits, unsigned number) {
+  return splits[number].loop + number;
 }
 
-/// @tensor with the dimension that loop split.loop walks in @map split in two,
-/// [chunks, rows of a chunk], and the map of that: the loop of chunks takes the
-/// place of split.loop, and that of their rows follows it.
+/// @expr, a loop that is not split or a constant, among the new loops.
+static AffineExpr shift(AffineExpr expr, ArrayRef<Split> splits) {
+  auto loop = dyn_cast<AffineDimExpr>(expr);
+  if (!loop)
+    return expr;
+  unsigned before = llvm::count_if(
+      splits, [&](Split split) { return split.loop < loop.getPosition(); });
+  return getAffineDimExpr(loop.getPosition() + before, expr.getContext());
+}
+
+/// @tensor with each dimension that a loop of @splits walks in @map split in
+/// two, [chunks, rows of a chunk], and the map of that.
 static std::pair<Value, AffineMap> splitOperand(OpBuilder &builder,
                                                 Location loc, Value tensor,
-                                                AffineMap map, Split split) {
+                                                AffineMap map,
+                                                ArrayRef<Split> splits) {
   SmallVector<AffineExpr> exprs;
   SmallVector<ReassociationIndices> groups;
   SmallVector<int64_t> shape;
   auto type = cast<RankedTensorType>(tensor.getType());
-  bool isSplit = false;
   auto add = [&](AffineExpr expr, int64_t size) {
     groups.back().push_back(shape.size());
     exprs.push_back(expr);
@@ -125,17 +223,20 @@ static std::pair<Value, AffineMap> splitOperand(OpBuilder &builder,
   };
   for (auto [expr, size] : llvm::zip(map.getResults(), type.getShape())) {
     groups.emplace_back();
-    if (expr == builder.getAffineDimExpr(split.loop)) {
-      isSplit = true;
-      add(expr, split.chunks);
-      add(builder.getAffineDimExpr(split.loop + 1), size / split.chunks);
-    } else {
-      add(shift(expr, split), size);
+    auto split = llvm::find_if(splits, [&, expr = expr](Split split) {
+      return expr == builder.getAffineDimExpr(split.loop);
+    });
+    if (split == splits.end()) {
+      add(shift(expr, splits), size);
+      continue;
     }
+    unsigned loop = getChunkLoop(splits, split - splits.begin());
+    add(builder.getAffineDimExpr(loop), split->chunks);
+    add(builder.getAffineDimExpr(loop + 1), size / split->chunks);
   }
-  AffineMap wider =
-      AffineMap::get(map.getNumDims() + 1, 0, exprs, builder.getContext());
-  if (!isSplit)
+  AffineMap wider = AffineMap::get(map.getNumDims() + splits.size(), 0, exprs,
+                                   builder.getContext());
+  if (shape.size() == size_t(type.getRank()))
     return {tensor, wider};
   return {tensor::ExpandShapeOp::create(
               builder, loc, RankedTensorType::get(shape, type.getElementType()),
@@ -153,35 +254,43 @@ static Value createNeutral(OpBuilder &builder, Location loc,
   return linalg::FillOp::create(builder, loc, neutral, empty).getResult(0);
 }
 
-static void applySplit(linalg::GenericOp op, Split split) {
+static void applySplits(linalg::GenericOp op, ArrayRef<Split> splits) {
   OpBuilder builder(op);
   Location loc = op.getLoc();
-  unsigned loops = op.getNumLoops();
+  unsigned loops = op.getNumLoops() + splits.size();
   SmallVector<Value> inputs, inits;
   SmallVector<AffineMap> maps;
   for (OpOperand *operand : op.getDpsInputOperands()) {
     auto [tensor, map] =
         splitOperand(builder, loc, operand->get(),
-                     op.getMatchingIndexingMap(operand), split);
+                     op.getMatchingIndexingMap(operand), splits);
     inputs.push_back(tensor);
     maps.push_back(map);
   }
-  // Results of chunks have the number of the chunk as first dimension.
+  // Results of chunks have the numbers of the chunk as first dimensions.
   for (OpResult result : op->getResults()) {
     auto type = cast<RankedTensorType>(result.getType());
-    SmallVector<int64_t> shape(type.getShape());
-    shape.insert(shape.begin(), split.chunks);
-    SmallVector<AffineExpr> exprs = {builder.getAffineDimExpr(split.loop)};
+    SmallVector<int64_t> shape;
+    SmallVector<AffineExpr> exprs;
+    for (auto [number, split] : llvm::enumerate(splits)) {
+      shape.push_back(split.chunks);
+      exprs.push_back(builder.getAffineDimExpr(getChunkLoop(splits, number)));
+    }
+    llvm::append_range(shape, type.getShape());
     for (AffineExpr expr : op.getIndexingMapMatchingResult(result).getResults())
-      exprs.push_back(shift(expr, split));
-    maps.push_back(AffineMap::get(loops + 1, 0, exprs, op.getContext()));
+      exprs.push_back(shift(expr, splits));
+    maps.push_back(AffineMap::get(loops, 0, exprs, op.getContext()));
     inits.push_back(createNeutral(
         builder, loc, RankedTensorType::get(shape, type.getElementType()),
         getCombiner(op, result.getResultNumber())));
   }
-  SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
-  iterators.insert(iterators.begin() + split.loop,
-                   utils::IteratorType::parallel);
+  SmallVector<utils::IteratorType> iterators;
+  for (auto [loop, iterator] : llvm::enumerate(op.getIteratorTypesArray())) {
+    if (llvm::any_of(splits,
+                     [loop = loop](Split split) { return split.loop == loop; }))
+      iterators.push_back(utils::IteratorType::parallel);
+    iterators.push_back(iterator);
+  }
   auto chunks = linalg::GenericOp::create(builder, loc, TypeRange(inits),
                                           inputs, inits, maps, iterators);
   IRMapping mapping;
@@ -191,14 +300,14 @@ static void applySplit(linalg::GenericOp op, Split split) {
   for (auto [result, partial] :
        llvm::zip(op->getResults(), chunks->getResults())) {
     unsigned number = result.getResultNumber();
-    int64_t rank = cast<RankedTensorType>(result.getType()).getRank();
-    AffineMap all = builder.getMultiDimIdentityMap(rank + 1);
-    SmallVector<utils::IteratorType> over(rank + 1,
-                                          utils::IteratorType::parallel);
-    over.front() = utils::IteratorType::reduction;
+    unsigned rank = cast<RankedTensorType>(partial.getType()).getRank();
+    AffineMap all = builder.getMultiDimIdentityMap(rank);
+    SmallVector<utils::IteratorType> over(splits.size(),
+                                          utils::IteratorType::reduction);
+    over.resize(rank, utils::IteratorType::parallel);
     auto sum = linalg::GenericOp::create(
         builder, loc, result.getType(), partial, op.getDpsInits()[number],
-        {all, all.dropResult(0)}, over,
+        {all, all.getMinorSubMap(rank - splits.size())}, over,
         [&](OpBuilder &inner, Location, ValueRange args) {
           IRMapping both;
           Operation *combiner = getCombiner(op, number);
@@ -225,10 +334,21 @@ struct SplitColumnSums : fsdp::impl::SplitColumnSumsBase<SplitColumnSums> {
 
   void runOnOperation() override {
     Block &block = getOperation().getBody().front();
+    std::optional<RowSources> rows;
+    if (sweeps)
+      rows.emplace(getOperation());
     for (auto op :
-         llvm::make_early_inc_range(block.getOps<linalg::GenericOp>()))
-      if (std::optional<Split> split = chooseSplit(op, items))
-        applySplit(op, *split);
+         llvm::make_early_inc_range(block.getOps<linalg::GenericOp>())) {
+      if (!isColumnSum(op) || op.hasIndexSemantics())
+        continue;
+      Splits splits =
+          rows && rows->haveRowsOf(op)
+              ? chooseRows(
+                    op, countChunks(op, kSweptItems * items, kFewestSweptRows))
+              : chooseSplit(op, countChunks(op, items, kFewestRows));
+      if (!splits.empty())
+        applySplits(op, splits);
+    }
   }
 };
 } // namespace

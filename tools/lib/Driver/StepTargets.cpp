@@ -23,6 +23,7 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
     all.sumItems = std::max(all.sumItems, limits.sumItems);
     all.rowAlignment = std::max(all.rowAlignment, limits.rowAlignment);
     all.epilogues &= limits.epilogues;
+    all.sweeps &= limits.sweeps;
   }
   return all;
 }

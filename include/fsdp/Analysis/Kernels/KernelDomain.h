@@ -12,6 +12,14 @@
 //       for every inner point: reduce ...   (its columns)
 //       for every inner point: reduce, store ...
 //
+// Where column sums share them, items run one after another, too (a sweep):
+//
+//     for every chunk of the grid
+//       for every item of the chunk         (rows of a norm's gradient)
+//         for every inner point: reduce ... (its columns)
+//         for every inner point: store ..., add to the sum of the column
+//       for every inner point: store the sum of the column
+//
 // Which ops may share a kernel is decided here, from index spaces alone.
 //
 //===----------------------------------------------------------------------===//
@@ -22,6 +30,7 @@
 #include "fsdp/Analysis/Kernels/IndexSpace.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Utils/Utils.h"
+#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -29,13 +38,27 @@
 
 namespace mlir::fsdp {
 
-/// The two levels of loops of a kernel.
+/// The levels of loops of a kernel.
 struct KernelGrid {
-  /// Loops every root is parallel in; items are independent.
+  /// Loops every root but column sums is parallel in; items are independent.
   IndexSpace::AtomList items;
   /// Loops inside an item; a root runs over all of them or none.
   IndexSpace::AtomList inner;
+  /// Of `items`, those that column sums reduce over.
+  IndexSpace::AtomList swept;
 };
+
+/// Columns of a sweep at most. Each thread of a block has as many columns as
+/// it takes for 1024 threads, and a register for each sum of each.
+constexpr int64_t kMostSweptColumns = 16384;
+/// Column sums of a sweep at most.
+constexpr unsigned kMostSweptSums = 4;
+/// Chunks of a sweep at least, since a block does all of one.
+constexpr int64_t kFewestChunks = 64;
+
+/// Whether @op sums rows: neighbouring elements of the operand that walks all
+/// of its loops belong to different results.
+bool isColumnSum(linalg::GenericOp op);
 
 /// Loop ops (ComputeOps.h) and the atoms their loops are made of.
 class KernelDomain {
@@ -54,6 +77,13 @@ public:
   /// different points of a loop at once; the domain is then unusable.
   bool connect(OpOperand &a, OpOperand &b);
 
+  /// Ops that read nothing of each other but the same values run over the same
+  /// points of these, where they fit. `readers`: of each value, the operands
+  /// that read all of it in order; the value that decides first comes first.
+  /// `parts`: ops that are connected, before and after.
+  void connectReaders(ArrayRef<SmallVector<OpOperand *>> readers,
+                      llvm::EquivalenceClasses<Operation *> &parts);
+
   /// Joins the inner loops of roots (those that are not parallel loops of every
   /// root) that have no atom in common, in row-major order: a root that sums
   /// rows and one that scales rows of another tensor by the sums then run over
@@ -64,6 +94,20 @@ public:
   /// The grid for the given roots (reductions, and ops whose results leave the
   /// kernel); nullopt where the roots do not fit two levels.
   std::optional<KernelGrid> getGrid(ArrayRef<Operation *> roots) const;
+
+  /// The grid of a sweep, where `sums`, column sums that no other op of the
+  /// kernel reads, share the items of `rows`, of which one at least reduces.
+  /// The sums reduce over the same item loops, and have results for all inner
+  /// points of each of the others. nullopt where they do not fit, have more
+  /// columns or results than a block has registers for, or are of fewer than
+  /// kFewestChunks chunks.
+  std::optional<KernelGrid> getSweep(ArrayRef<Operation *> rows,
+                                     ArrayRef<Operation *> sums) const;
+  /// The same, with the inner loops of `rows` aligned where that is necessary,
+  /// which sets `isAligned`.
+  std::optional<KernelGrid> findSweep(ArrayRef<Operation *> rows,
+                                      ArrayRef<Operation *> sums,
+                                      bool &isAligned);
 
   bool contains(Operation *op) const { return loops.contains(op); }
   /// Atoms of all loops, outermost first.

@@ -25,6 +25,9 @@ struct FusionLimits {
   /// factors of a counter) is not computed with anything else: whoever reads it
   /// does not wait for that.
   bool scalarsApart = false;
+  /// Of the target: whether column sums may join kernels of rows, which then
+  /// run one row after another (KernelDomain::getSweep).
+  bool sweeps = false;
 };
 
 /// The kernel of each node of the graph, numbered in the order of their first

@@ -28,6 +28,9 @@ namespace mlir::fsdp {
 struct KernelLoop {
   int64_t size;
   bool inner;
+  /// An outer loop that column sums reduce over: one item of the grid runs all
+  /// of its points, one after another.
+  bool swept = false;
 };
 
 /// Elements of `source` (an argument or a constant), by loop.
@@ -42,6 +45,8 @@ struct KernelAccess {
 struct KernelStage {
   /// Reductions that run in it.
   SmallVector<linalg::GenericOp> reductions;
+  /// Sums over swept loops, to which it adds at every inner point.
+  SmallVector<linalg::GenericOp> columnSums;
   /// Results that are written in it, at every inner point.
   SmallVector<OpResult> stores;
 };
@@ -64,6 +69,10 @@ public:
   ArrayRef<KernelStage> getStages() const { return stages; }
   /// Results written once per work item, behind the last stage.
   ArrayRef<OpResult> getItemStores() const { return itemStores; }
+  /// Column sums: reductions over swept loops that the kernel writes once for
+  /// each inner point, behind the last point of these loops. Nothing in the
+  /// kernel reads them.
+  ArrayRef<linalg::GenericOp> getColumnSums() const { return columnSums; }
 
   /// Where an operand of a loop op, read element by element, lies. Null where
   /// it is computed in the kernel or constant.
@@ -97,6 +106,10 @@ public:
 
   /// Points of all inner loops.
   int64_t getInnerSize() const;
+  /// Points of all outer loops, swept ones too.
+  int64_t getItemCount() const;
+  /// Points of swept loops.
+  int64_t getSweptSize() const;
   /// Bytes that must be read and written once, whatever the code looks like.
   int64_t getTrafficBytes() const;
 
@@ -105,6 +118,7 @@ private:
 
   LogicalResult collectOps(std::string &why);
   SmallVector<Operation *> getRoots() const;
+  bool isReadInside(Operation *op) const;
   LogicalResult connectOps(std::string &why);
   void connectSiblings(llvm::EquivalenceClasses<Operation *> &parts);
   void connectStrangers(llvm::EquivalenceClasses<Operation *> &parts);
@@ -148,6 +162,7 @@ private:
   llvm::DenseMap<Operation *, unsigned> stageOf;
   SmallVector<KernelStage> stages;
   SmallVector<OpResult> itemStores;
+  SmallVector<linalg::GenericOp> columnSums;
   SmallVector<OpResult> scratch;
   llvm::DenseMap<OpResult, unsigned> availableFrom;
 };

@@ -21,8 +21,12 @@ using namespace mlir::fsdp;
 /// few columns, have enough loads under way. cuBLASLt's code for tensor cores
 /// wants rows at multiples of 16 bytes (cuBLAS, "Tensor Core Usage").
 KernelLimits CudaTarget::getKernelLimits() const {
-  return {getCpuKernelLimits().minItems, /*smallWork=*/4096,
-          /*sumItems=*/65536, /*rowAlignment=*/16, /*epilogues=*/true};
+  return {getCpuKernelLimits().minItems,
+          /*smallWork=*/4096,
+          /*sumItems=*/65536,
+          /*rowAlignment=*/16,
+          /*epilogues=*/true,
+          /*sweeps=*/true};
 }
 
 Stage CudaTarget::getKernelStage() const {
