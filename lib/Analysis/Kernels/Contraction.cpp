@@ -211,6 +211,26 @@ static bool isNarrowing(Operation *op) {
          !round.getRoundingmodeAttr();
 }
 
+/// Whether @body yields the sum of its first two arguments, in their own type
+/// or widened, added and rounded, which is the same.
+static bool isAddition(Block *body) {
+  Value yielded = body->getTerminator()->getOperand(0);
+  auto round = yielded.getDefiningOp<arith::TruncFOp>();
+  auto add = round ? round.getIn().getDefiningOp<arith::AddFOp>()
+                   : yielded.getDefiningOp<arith::AddFOp>();
+  if (!add || add->getBlock() != body ||
+      body->getOperations().size() != (round ? 5 : 2) ||
+      (round && round.getRoundingmodeAttr()))
+    return false;
+  auto getSource = [&](Value value) {
+    auto widen = value.getDefiningOp<arith::ExtFOp>();
+    return round && widen ? widen.getIn() : value;
+  };
+  Value first = body->getArgument(0), second = body->getArgument(1),
+        lhs = getSource(add.getLhs()), rhs = getSource(add.getRhs());
+  return (lhs == first && rhs == second) || (lhs == second && rhs == first);
+}
+
 std::optional<EpilogueAddition> fsdp::getEpilogueAddition(Operation *op,
                                                           Value product) {
   auto generic = dyn_cast<linalg::GenericOp>(op);
@@ -218,13 +238,7 @@ std::optional<EpilogueAddition> fsdp::getEpilogueAddition(Operation *op,
       generic.getOutputs().size() != 1 ||
       generic.getNumParallelLoops() != generic.getNumLoops())
     return std::nullopt;
-  Block *body = generic.getBlock();
-  auto add =
-      body->getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
-  Value first = body->getArgument(0), second = body->getArgument(1);
-  if (!add || add->getBlock() != body || body->getOperations().size() != 2 ||
-      !((add.getLhs() == first && add.getRhs() == second) ||
-        (add.getLhs() == second && add.getRhs() == first)))
+  if (!isAddition(generic.getBlock()))
     return std::nullopt;
   unsigned at = generic.getInputs()[0] == product ? 0 : 1;
   Value other = generic.getInputs()[1 - at];
@@ -233,7 +247,8 @@ std::optional<EpilogueAddition> fsdp::getEpilogueAddition(Operation *op,
   Type element = getElementTypeOrSelf(product);
   if (generic.getInputs()[at] != product || other == product ||
       element.isF64() || !maps[at].isIdentity() || !maps[2].isIdentity() ||
-      getElementTypeOrSelf(other) != element)
+      getElementTypeOrSelf(other) != element ||
+      getElementTypeOrSelf(generic.getResult(0)) != element)
     return std::nullopt;
   AffineMap map = maps[1 - at];
   unsigned loops = generic.getNumLoops();

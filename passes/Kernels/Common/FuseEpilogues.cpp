@@ -16,14 +16,25 @@
 // the trace are rounded, and here their last sum alone is, as in PyTorch's
 // linear layers on GPUs (aten::addmm).
 //
+// With narrow parameters a trace widens a product and its bias, adds them in
+// f32 and rounds the sum where the next product reads it. That is an addition
+// in the narrow type, bit for bit, and becomes one before, where nobody reads
+// the sum in f32.
+//
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Kernels/ComputeOps.h"
 #include "fsdp/Analysis/Kernels/Contraction.h"
 #include "fsdp/Analysis/Kernels/StepGraph.h"
+#include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Passes/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::fsdp {
 #define GEN_PASS_DEF_FUSEEPILOGUES
@@ -122,12 +133,95 @@ static SmallVector<Operation *> getCandidates(const ContractionPlan &plan,
 // Application
 //===----------------------------------------------------------------------===//
 
+/// What @value is made of by a loop op that converts each element, and does
+/// nothing else; null where it is not.
+template <typename ConversionOp>
+static Value getConverted(Value value) {
+  auto op = value.getDefiningOp<linalg::GenericOp>();
+  if (!op || op.getInputs().size() != 1 || op.getOutputs().size() != 1 ||
+      !isPointwise(op) ||
+      !llvm::all_of(op.getIndexingMapsArray(),
+                    [](AffineMap map) { return map.isIdentity(); }))
+    return {};
+  Block *body = op.getBlock();
+  auto conversion =
+      body->getTerminator()->getOperand(0).getDefiningOp<ConversionOp>();
+  return conversion && conversion.getIn() == body->getArgument(0)
+             ? op.getInputs().front()
+             : Value();
+}
+
+/// Makes an addition in the narrow type of @rounding where it rounds the sum of
+/// a product and a bias that are widened before, which nothing else reads.
+static void narrowAddition(linalg::GenericOp rounding,
+                           const llvm::DenseSet<Value> &products) {
+  Value sum = rounding->getNumResults() == 1
+                  ? getConverted<arith::TruncFOp>(rounding->getResult(0))
+                  : Value();
+  auto add = sum && sum.hasOneUse() ? sum.getDefiningOp<linalg::GenericOp>()
+                                    : linalg::GenericOp();
+  if (!add)
+    return;
+  for (Value wide : add.getInputs()) {
+    std::optional<EpilogueAddition> addition = getEpilogueAddition(add, wide);
+    if (!addition || !addition->isBias)
+      continue;
+    Value product = getConverted<arith::ExtFOp>(wide),
+          bias = getConverted<arith::ExtFOp>(addition->other);
+    auto type = cast<RankedTensorType>(rounding->getResult(0).getType());
+    if (!product || !bias || !products.contains(lookThroughReshapes(product)) ||
+        getElementTypeOrSelf(product) != type.getElementType() ||
+        getElementTypeOrSelf(bias) != type.getElementType())
+      continue;
+    OpBuilder builder(rounding);
+    Location loc = add.getLoc();
+    bool isFirst = add.getInputs().front() == wide;
+    SmallVector<Value> inputs = {product, bias};
+    if (!isFirst)
+      std::swap(inputs[0], inputs[1]);
+    Value empty = tensor::EmptyOp::create(builder, loc, type.getShape(),
+                                          type.getElementType());
+    auto narrow = linalg::GenericOp::create(
+        builder, loc, type, inputs, empty, add.getIndexingMapsArray(),
+        add.getIteratorTypesArray(),
+        [&](OpBuilder &inner, Location, ValueRange args) {
+          Type wideType = getElementTypeOrSelf(sum);
+          Value lhs = arith::ExtFOp::create(inner, loc, wideType, args[0]);
+          Value rhs = arith::ExtFOp::create(inner, loc, wideType, args[1]);
+          Value both = arith::AddFOp::create(inner, loc, lhs, rhs);
+          Value result =
+              arith::TruncFOp::create(inner, loc, type.getElementType(), both);
+          linalg::YieldOp::create(inner, loc, result);
+        });
+    rounding->replaceAllUsesWith(narrow);
+    rounding->erase();
+    return;
+  }
+}
+
+/// The products of @block, where a rounding follows them: as that leaves them.
+static llvm::DenseSet<Value> getProducts(Block &block) {
+  ContractionPlans plans(&block);
+  llvm::DenseSet<Value> products;
+  for (Operation &op : block)
+    if (const ContractionPlan *plan = plans.lookup(&op))
+      products.insert(lookThroughReshapes(plan->result));
+  return products;
+}
+
 namespace {
 struct FuseEpilogues : fsdp::impl::FuseEpiloguesBase<FuseEpilogues> {
   void runOnOperation() override {
     ProgramOp step = getOperation();
     Block &block = step.getBody().front();
     Operation *loss = getForwardEnd(step);
+    llvm::DenseSet<Value> products = getProducts(block);
+    for (auto op :
+         llvm::make_early_inc_range(block.getOps<linalg::GenericOp>()))
+      narrowAddition(op, products);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
     SmallVector<Operation *> marked;
     ContractionPlans plans(&block);
     for (Operation &op : block)
