@@ -101,7 +101,7 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
         createSplitColumnSums({options.sumItems, options.sweeps}));
   if (options.epilogues)
     pm.addNestedPass<ProgramOp>(createFuseEpilogues());
-  pm.addNestedPass<ProgramOp>(createCutSavedValues());
+  pm.addNestedPass<ProgramOp>(createCutSavedValues({options.savedByte}));
   pm.addNestedPass<ProgramOp>(
       createFormKernels({options.minItems, options.smallWork, options.sweeps}));
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());

@@ -54,7 +54,7 @@ static std::vector<Capacity> getCapacities(const SaveProblem &problem,
       maker[v] = o;
       if (value.isKept)
         continue;
-      int64_t perByte = SaveProblem::kSavedByte +
+      int64_t perByte = problem.savedByte +
                         (value.isReadByLoops ? SaveProblem::kMovedByte : 0);
       edges.push_back({valueNodes[v],
                        op.isRepeatable ? opNodes[o] : MinCut::kSink,

@@ -105,10 +105,10 @@ func.func private @columns(%x: tensor<8x1000xf32>, %out: tensor<1000xf32>) -> te
   return %s : tensor<1000xf32>
 }
 
-// Eight threads per column. The last block has columns that do not exist.
+// Sixteen threads per column. The last block has columns that do not exist.
 
 // CHECK-LABEL: func.func private @long_columns
-// CHECK-SAME:    <@cuda_kernels::@long_columns, grid = 4, block = 256, shared = 0>
+// CHECK-SAME:    <@cuda_kernels::@long_columns, grid = 4, block = 512, shared = 0>
 func.func private @long_columns(%x: tensor<64x100xf32>, %out: tensor<100xf32>) -> tensor<100xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<100xf32>
@@ -190,11 +190,11 @@ func.func private @pad(%x: tensor<300xf32>, %out: tensor<301xf32>) -> tensor<301
 // CHECK-NOT:     gpu.barrier
 
 // CHECK-LABEL: gpu.func @long_columns(
-// CHECK-SAME:    workgroup(%{{.*}} : memref<256xi64, #gpu.address_space<workgroup>>) kernel
+// CHECK-SAME:    workgroup(%{{.*}} : memref<512xi64, #gpu.address_space<workgroup>>) kernel
 // CHECK:         %[[EXISTS:.*]] = arith.cmpi ult, %{{.*}}, %c100
 // CHECK:         arith.minui
-// CHECK:         scf.for %{{.*}} = %{{.*}} to %c64{{.*}} step %c8
-// CHECK-COUNT-5: gpu.barrier
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %c64{{.*}} step %c16
+// CHECK-COUNT-6: gpu.barrier
 // CHECK:         %[[FIRST:.*]] = arith.andi %{{.*}}, %[[EXISTS]]
 // CHECK:         scf.if %[[FIRST]]
 // CHECK:           memref.store

@@ -390,13 +390,17 @@ void Repeater::visit(Operation *reader, unsigned place) {
 
 namespace {
 struct CutSavedValues : fsdp::impl::CutSavedValuesBase<CutSavedValues> {
+  using CutSavedValuesBase::CutSavedValuesBase;
+
   void runOnOperation() override {
     ProgramOp step = getOperation();
     Operation *loss = getForwardEnd(step);
     if (!loss || loss->getBlock() != &step.getBody().front())
       return markAllAnalysesPreserved();
     SavedValues saved(step, loss);
-    std::vector<bool> repeated = sched::chooseRepeatedOps(saved.makeProblem());
+    sched::SaveProblem problem = saved.makeProblem();
+    problem.savedByte = savedByte;
+    std::vector<bool> repeated = sched::chooseRepeatedOps(problem);
     if (llvm::none_of(repeated, [](bool is) { return is; }))
       return markAllAnalysesPreserved();
 

@@ -56,7 +56,7 @@ int64_t getCost(const SaveProblem &problem, const std::vector<bool> &repeated) {
     const SaveProblem::Value &value = problem.values[v];
     if (isRead[v] && !value.isKept && maker[v] >= 0 && !repeated[maker[v]])
       cost +=
-          value.bytes * (SaveProblem::kSavedByte +
+          value.bytes * (problem.savedByte +
                          (value.isReadByLoops ? SaveProblem::kMovedByte : 0));
   }
   return cost;

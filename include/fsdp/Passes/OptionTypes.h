@@ -57,9 +57,9 @@ FSDP_WORDS(Order,
 /// takes as options of these names, fsdp-split-column-sums as `items`, and
 /// fsdp-pitch-rows as `alignment` (0: the pass does not run); whether products
 /// add (fsdp-fuse-epilogues), and whether kernels of rows take column sums
-/// (`sweeps` of both).
+/// (`sweeps` of both); and what fsdp-cut-saved-values takes as `saved-byte`.
 struct KernelLimits {
-  int64_t minItems, smallWork, sumItems, rowAlignment;
+  int64_t minItems, smallWork, sumItems, rowAlignment, savedByte;
   bool epilogues, sweeps;
 };
 
@@ -67,7 +67,7 @@ struct KernelLimits {
 inline KernelLimits getCpuKernelLimits() {
   return {
       /*minItems=*/32,    /*smallWork=*/32768, /*sumItems=*/0,
-      /*rowAlignment=*/0, /*epilogues=*/false, /*sweeps=*/false};
+      /*rowAlignment=*/0, /*savedByte=*/32, /*epilogues=*/false, /*sweeps=*/false};
 }
 
 } // namespace mlir::fsdp

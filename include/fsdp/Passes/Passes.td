@@ -447,6 +447,12 @@ def CutSavedValues : Pass<"fsdp-cut-saved-values", "::mlir::fsdp::ProgramOp"> {
     that is no elementwise op is not repeated, nor is what reads a parameter that
     is in no memory in backward.
   }];
+  let options = [
+    Option<"savedByte", "saved-byte", "int64_t",
+           /*default=*/"getCpuKernelLimits().savedByte",
+           "cost of a saved byte, in operations on an element, where one that is "
+           "read costs 4: 8 where memory is free">
+  ];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 

@@ -149,6 +149,12 @@ struct KernelOptions : PipelineOptions {
       llvm::cl::desc("bytes of which rows of a product's matrices begin at "
                      "multiples; 0: any; default: of processors"),
       llvm::cl::init(getCpuKernelLimits().rowAlignment)};
+  Option<int64_t> savedByte{
+      *this, "saved-byte", kOfDriver,
+      llvm::cl::desc("cost of a byte that forward saves, in operations on an "
+                     "element, where one that is read costs 4; default: of "
+                     "processors"),
+      llvm::cl::init(getCpuKernelLimits().savedByte)};
   Option<bool> epilogues{
       *this, "epilogues", kOfDriver,
       llvm::cl::desc("let products add biases and residuals, which processors "
@@ -165,6 +171,7 @@ struct KernelOptions : PipelineOptions {
     smallWork = limits.smallWork;
     sumItems = limits.sumItems;
     rowAlignment = limits.rowAlignment;
+    savedByte = limits.savedByte;
     epilogues = limits.epilogues;
     sweeps = limits.sweeps;
   }

@@ -22,10 +22,12 @@ namespace mlir::fsdp::sched {
 
 /// The ops of forward and what they compute, without IR.
 struct SaveProblem {
-  /// One unit of cost is a simple operation on one element. A saved byte is
-  /// allocated from forward to backward, and written and read; a moved byte is
-  /// only written or read once more.
-  static constexpr int64_t kSavedByte = 32, kMovedByte = 4;
+  /// One unit of cost is a simple operation on one element. A moved byte is
+  /// written or read once more.
+  static constexpr int64_t kMovedByte = 4;
+  /// A saved byte is written and read, and allocated from forward to backward:
+  /// 2 * kMovedByte where memory is free, more where it is not.
+  int64_t savedByte = 8 * kMovedByte;
 
   struct Value {
     int64_t bytes = 0;

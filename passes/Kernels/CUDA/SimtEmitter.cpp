@@ -37,6 +37,10 @@ constexpr int64_t kMostVectors = 4;
 
 constexpr int64_t kMostThreads = 1024;
 
+/// A kernel of columns that reads no more at a point needs few registers, as
+/// many as each of kMostThreads threads can have.
+constexpr int64_t kFewAccesses = 2;
+
 /// Slots that columns have at most: of 48 KiB they leave a third to others.
 constexpr int64_t kMostSlots = 4096;
 
@@ -89,9 +93,19 @@ static SimtShape chooseRows(const KernelLoops &loops, int64_t lanes,
   return shape;
 }
 
+/// Accesses at inner points.
+static int64_t countInnerAccesses(const KernelLoops &loops) {
+  return llvm::count_if(loops.getAccesses(), [&](const KernelAccess *access) {
+    return llvm::any_of(
+        llvm::zip(loops.getLoops(), access->strides), [](auto each) {
+          return std::get<0>(each).inner && std::get<1>(each) != 0;
+        });
+  });
+}
+
 /// Columns: neighbouring threads read neighbouring items. Where there are few,
-/// several warps share them: as many as give a device enough threads, and as
-/// have kMostSlots.
+/// several warps share them: as many as give a device enough threads, if
+/// these need few registers, and as have kMostSlots.
 static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
                                int64_t items, int64_t mostThreads) {
   SimtShape shape{lanes,
@@ -106,8 +120,11 @@ static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
   shape.itemsPerBlock =
       std::min<int64_t>(kWarpThreads, llvm::PowerOf2Ceil(items));
   int64_t blocks = llvm::divideCeil(items, shape.itemsPerBlock);
-  int64_t blockThreads = std::clamp<int64_t>(
-      llvm::PowerOf2Ceil(kManyColumns / blocks), kColumnThreads, kMostThreads);
+  int64_t blockThreads = kColumnThreads;
+  if (countInnerAccesses(loops) <= kFewAccesses)
+    blockThreads =
+        std::clamp<int64_t>(llvm::PowerOf2Ceil(kManyColumns / blocks),
+                            kColumnThreads, kMostThreads);
   blockThreads = std::min<int64_t>(
       {blockThreads, mostThreads,
        int64_t(llvm::bit_floor(uint64_t(kMostSlots / lanes)))});

@@ -22,6 +22,7 @@ KernelLimits fsdp::getKernelLimits(const StepTargets &targets) {
     all.smallWork = std::min(all.smallWork, limits.smallWork);
     all.sumItems = std::max(all.sumItems, limits.sumItems);
     all.rowAlignment = std::max(all.rowAlignment, limits.rowAlignment);
+    all.savedByte = std::max(all.savedByte, limits.savedByte);
     all.epilogues &= limits.epilogues;
     all.sweeps &= limits.sweeps;
   }

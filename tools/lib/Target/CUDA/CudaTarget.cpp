@@ -19,12 +19,15 @@ using namespace mlir::fsdp;
 /// as long as some rounds of its threads. A large card has 132 to 148
 /// multiprocessors of 2048 threads: a quarter of these, of which each sums a
 /// few columns, have enough loads under way. cuBLASLt's code for tensor cores
-/// wants rows at multiples of 16 bytes (cuBLAS, "Tensor Core Usage").
+/// wants rows at multiples of 16 bytes (cuBLAS, "Tensor Core Usage"). A saved
+/// byte costs its transfers: what a card's memory does not hold, the plan
+/// recomputes by units, which frees more.
 KernelLimits CudaTarget::getKernelLimits() const {
   return {getCpuKernelLimits().minItems,
           /*smallWork=*/4096,
           /*sumItems=*/65536,
           /*rowAlignment=*/16,
+          /*savedByte=*/8,
           /*epilogues=*/true,
           /*sweeps=*/true};
 }
