@@ -23,12 +23,12 @@ def elementwise(step, inputs, lines, shape, dtype="f32"):
 
 def reduced(step, value, kept, op="addf", start="0.0"):
     """Of the dimensions of `value` those in `kept` are left."""
-    rank = len(value.shape)
+    rank, dtype = len(value.shape), value.dtype
     loops = [f"d{i}" for i in range(rank)]
     shape = [value.shape[i] for i in kept]
-    init = step.fill(shape, "f32", step.constant(start, "f32"))
-    return step.generic(rank, [(value, loops)], [(init, [loops[i] for i in kept])], [(shape, "f32", 1.0)],
-                        lambda *_: ([f"%r = arith.{op} %a0, %a1 : f32"], ["%r"]),
+    init = step.fill(shape, dtype, step.constant(start, dtype))
+    return step.generic(rank, [(value, loops)], [(init, [loops[i] for i in kept])], [(shape, dtype, 1.0)],
+                        lambda *_: ([f"%r = arith.{op} %a0, %a1 : {dtype}"], ["%r"]),
                         reductions=[i for i in range(rank) if i not in kept])
 
 
@@ -111,3 +111,23 @@ def sweep_of_largest_elements(step):
     keep(step, elementwise(step, [x, most], ["%r = arith.subf %a0, %a1 : f32"], shape))
     keep(step, reduced(step, elementwise(step, [x, y], ["%r = arith.mulf %a0, %a1 : f32"], shape), [1]))
     keep(step, reduced(step, x, [1], "minimumf", "0x7F800000"))
+
+
+@case
+def sweep_with_inits_of_numbers(step):
+    """Sums of rows and of columns that begin at a half."""
+    shape = (4096, 256)
+    x, y = step.input(shape), step.input(shape)
+    rows = reduced(step, x, [0], start="0.5")
+    keep(step, elementwise(step, [x, rows], ["%r = arith.mulf %a0, %a1 : f32"], shape))
+    keep(step, reduced(step, elementwise(step, [x, y], ["%r = arith.mulf %a0, %a1 : f32"], shape), [1], start="0.5"))
+
+
+@case
+def sweep_of_columns_of_one_warp(step):
+    shape = (16384, 64)
+    x = step.input(shape)
+    most = reduced(step, x, [0], "maximumf", "0xFF800000")
+    keep(step, elementwise(step, [x, most], ["%r = arith.subf %a0, %a1 : f32"], shape))
+    keep(step, reduced(step, x, [1]))
+    keep(step, reduced(step, x, [1], "maximumf", "0xFF800000"))

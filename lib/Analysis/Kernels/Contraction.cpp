@@ -212,7 +212,7 @@ static bool isNarrowing(Operation *op) {
 }
 
 /// Whether @body yields the sum of its first two arguments, in their own type
-/// or widened, added and rounded, which is the same.
+/// or widened to f32, added and rounded, which is the same.
 static bool isAddition(Block *body) {
   Value yielded = body->getTerminator()->getOperand(0);
   auto round = yielded.getDefiningOp<arith::TruncFOp>();
@@ -220,7 +220,7 @@ static bool isAddition(Block *body) {
                    : yielded.getDefiningOp<arith::AddFOp>();
   if (!add || add->getBlock() != body ||
       body->getOperations().size() != (round ? 5 : 2) ||
-      (round && round.getRoundingmodeAttr()))
+      (round && (round.getRoundingmodeAttr() || !add.getType().isF32())))
     return false;
   auto getSource = [&](Value value) {
     auto widen = value.getDefiningOp<arith::ExtFOp>();

@@ -195,13 +195,19 @@ std::optional<KernelGrid>
 KernelDomain::getSweep(ArrayRef<Operation *> rows,
                        ArrayRef<Operation *> sums) const {
   std::optional<KernelGrid> grid = getGrid(rows);
-  if (!grid || grid->inner.empty() || sums.empty() ||
-      space.getTotalSize(grid->inner) > kMostSweptColumns)
+  if (!grid || sums.empty() || llvm::none_of(rows, [](Operation *row) {
+        return cast<linalg::LinalgOp>(row).getNumReductionLoops() != 0;
+      }))
     return std::nullopt;
-  unsigned results = 0;
+  int64_t columns = space.getTotalSize(grid->inner);
+  if (columns > kMostSweptColumns || columns < kFewestSweptColumns)
+    return std::nullopt;
+  int64_t words = 0;
   for (Operation *sum : sums) {
     auto op = cast<linalg::GenericOp>(sum);
-    results += op->getNumResults();
+    for (Type type : op->getResultTypes())
+      words += llvm::divideCeil(
+          cast<RankedTensorType>(type).getElementTypeBitWidth(), 32);
     AtomList reduced, kept;
     for (auto [loop, iterator] : llvm::enumerate(op.getIteratorTypesArray()))
       for (IndexSpace::Atom atom : getLoopAtoms(op, loop))
@@ -228,7 +234,8 @@ KernelDomain::getSweep(ArrayRef<Operation *> rows,
   }
   int64_t chunks =
       space.getTotalSize(grid->items) / space.getTotalSize(grid->swept);
-  if (results > kMostSweptSums || chunks < kFewestChunks)
+  if (words * columns > kMostSweptWords || chunks < kFewestChunks ||
+      chunks * columns < kFewestSums)
     return std::nullopt;
   return grid;
 }

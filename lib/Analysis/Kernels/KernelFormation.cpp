@@ -259,8 +259,7 @@ bool Former::isWorthwhile(int a, int b, const IndexSpace &space,
     KernelDomain domain = clusters[c].domain;
     bool isAligned = false;
     auto before = findGrid(domain, {c}, /*mayAlign=*/false, isAligned);
-    if (!before ||
-        clusters[c].domain.getSpace().getTotalSize(before->items) > items)
+    if (!before || domain.getSpace().getTotalSize(before->items) > items)
       return false;
   }
   return true;

@@ -1,5 +1,4 @@
-//===- BlockReduction.h - One value of those of a block's threads -*- C++
-//-*-===//
+//===- BlockReduction.h - Values of a block's threads -----------*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

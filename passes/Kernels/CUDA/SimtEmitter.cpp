@@ -107,7 +107,7 @@ static int64_t countInnerAccesses(const KernelLoops &loops) {
 /// several warps share them: as many as give a device enough threads, if
 /// these need few registers, and as have kMostSlots.
 static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
-                               int64_t items, int64_t mostThreads) {
+                               int64_t items, int64_t tunedThreads) {
   SimtShape shape{lanes,
                   items,
                   kBlockThreads,
@@ -120,21 +120,21 @@ static SimtShape chooseColumns(const KernelLoops &loops, int64_t lanes,
   shape.itemsPerBlock =
       std::min<int64_t>(kWarpThreads, llvm::PowerOf2Ceil(items));
   int64_t blocks = llvm::divideCeil(items, shape.itemsPerBlock);
-  int64_t blockThreads = kColumnThreads;
-  if (countInnerAccesses(loops) <= kFewAccesses)
-    blockThreads =
+  int64_t blockThreads = tunedThreads;
+  if (tunedThreads == 0)
+    blockThreads = kColumnThreads;
+  if (tunedThreads == 0 && countInnerAccesses(loops) <= kFewAccesses)
+    blockThreads = std::min<int64_t>(
         std::clamp<int64_t>(llvm::PowerOf2Ceil(kManyColumns / blocks),
-                            kColumnThreads, kMostThreads);
-  blockThreads = std::min<int64_t>(
-      {blockThreads, mostThreads,
-       int64_t(llvm::bit_floor(uint64_t(kMostSlots / lanes)))});
+                            kColumnThreads, kMostThreads),
+        llvm::bit_floor(uint64_t(kMostSlots / lanes)));
   shape.threadsPerItem = std::min<int64_t>(
       blockThreads / shape.itemsPerBlock,
       llvm::PowerOf2Ceil(llvm::divideCeil(inner, kPointsPerThread)));
   return shape;
 }
 
-SimtThreads SimtThreads::getDefault() { return {kMostThreads, kMostThreads}; }
+SimtThreads SimtThreads::getDefault() { return {kMostThreads, 0}; }
 
 SimtShape fsdp::chooseSimtShape(const KernelLoops &loops,
                                 const SimtThreads &threads) {

@@ -45,7 +45,7 @@ struct SimtShape {
 };
 
 /// Threads of kernels that reduce, at most: of a row, and of a block of
-/// columns.
+/// columns, where 0 leaves them to the sizes of loops.
 struct SimtThreads {
   int64_t row, columns;
 

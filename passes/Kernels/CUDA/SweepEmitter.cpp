@@ -148,12 +148,12 @@ void SweepEmitter::emitRow(MutableArrayRef<Value> sums) {
     emitStage(stage, sums);
   if (loops.getItemStores().empty())
     return;
+  for (OpResult result : loops.getItemStores())
+    (void)getResult(result, /*atInner=*/false);
   // Other threads may still read of the row what lies there.
   gpu::BarrierOp::create(outer, loc);
   Value isFirst = arith::CmpIOp::create(outer, loc, arith::CmpIPredicate::eq,
                                         thread, getIndexConstant(0, outer));
-  for (OpResult result : loops.getItemStores())
-    (void)getResult(result, /*atInner=*/false);
   emitIf(outer, isFirst,
          [&] { storeResults(loops.getItemStores(), /*atInner=*/false); });
 }

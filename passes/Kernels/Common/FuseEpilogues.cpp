@@ -228,7 +228,7 @@ struct FuseEpilogues : fsdp::impl::FuseEpiloguesBase<FuseEpilogues> {
       if (const ContractionPlan *plan = plans.lookup(&op))
         llvm::append_range(marked, getCandidates(*plan, loss));
     if (marked.empty())
-      return markAllAnalysesPreserved();
+      return;
     for (Operation *op : marked)
       op->setAttr(names::kEpilogue, UnitAttr::get(&getContext()));
     // What no stride describes stays an op of its own.

@@ -48,9 +48,9 @@ constexpr int64_t kLargeSum = int64_t(1) << 20;
 constexpr int64_t kFewestRows = 16;
 
 /// The same of sums that share a kernel with their rows, which reads and writes
-/// more of a row; and how many times as many sums there are then. Of
-/// 65536 and columns in vectors of four, threads are as many as 132
-/// multiprocessors have at half of their occupancy.
+/// more of a row. And how many times @items sums there are then: with a thread
+/// for each four columns of each chunk, 8 * 65536 sums are of 131072 threads,
+/// half of what 132 multiprocessors hold.
 constexpr int64_t kFewestSweptRows = 8, kSweptItems = 8;
 
 /// Ops that a search for what an op is made of goes through.
@@ -108,7 +108,8 @@ class RowSources {
 public:
   explicit RowSources(ProgramOp step) : loss(getForwardEnd(step)) {
     for (auto op : step.getBody().front().getOps<linalg::GenericOp>())
-      if (getComputeKind(op) == ComputeKind::Reduction && !isColumnSum(op))
+      if (getComputeKind(op) == ComputeKind::Reduction && !isColumnSum(op) &&
+          isOfRows(op))
         sources[isForward(op)].insert_range(collectSources(op));
   }
 
@@ -120,6 +121,16 @@ public:
   }
 
 private:
+  /// Whether @op reduces several rows, of columns that a sweep may have.
+  static bool isOfRows(linalg::GenericOp op) {
+    int64_t rows = 1, columns = 1;
+    for (auto [size, iterator] :
+         llvm::zip(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
+      (linalg::isParallelIterator(iterator) ? rows : columns) *= size;
+    return rows > 1 && columns <= kMostSweptColumns &&
+           columns >= kFewestSweptColumns;
+  }
+
   bool isForward(Operation *op) const {
     return loss && loss->getBlock() == op->getBlock() &&
            op->isBeforeInBlock(loss);
@@ -175,12 +186,16 @@ static Splits chooseRows(linalg::GenericOp op, int64_t most) {
   SmallVector<int64_t> sizes = op.getStaticLoopRanges();
   SmallVector<utils::IteratorType> iterators = op.getIteratorTypesArray();
   for (AffineExpr expr : getWidestMap(op).getResults()) {
-    unsigned loop = cast<AffineDimExpr>(expr).getPosition();
-    if (linalg::isParallelIterator(iterators[loop]) || most <= 1)
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    if (!dim || linalg::isParallelIterator(iterators[dim.getPosition()]) ||
+        most <= 1)
       continue;
+    unsigned loop = dim.getPosition();
     int64_t chunks = getDivisor(sizes[loop], most);
     if (chunks > 1)
       splits.push_back({loop, chunks});
+    if (chunks == 1)
+      continue;
     most = chunks == sizes[loop] ? most / chunks : 1;
   }
   llvm::sort(splits, [](Split a, Split b) { return a.loop < b.loop; });
@@ -337,8 +352,9 @@ struct SplitColumnSums : fsdp::impl::SplitColumnSumsBase<SplitColumnSums> {
     std::optional<RowSources> rows;
     if (sweeps)
       rows.emplace(getOperation());
-    for (auto op :
-         llvm::make_early_inc_range(block.getOps<linalg::GenericOp>())) {
+    // All are decided before one is applied: that erases ops.
+    SmallVector<std::pair<linalg::GenericOp, Splits>> decided;
+    for (auto op : block.getOps<linalg::GenericOp>()) {
       if (!isColumnSum(op) || op.hasIndexSemantics())
         continue;
       Splits splits =
@@ -347,8 +363,10 @@ struct SplitColumnSums : fsdp::impl::SplitColumnSumsBase<SplitColumnSums> {
                     op, countChunks(op, kSweptItems * items, kFewestSweptRows))
               : chooseSplit(op, countChunks(op, items, kFewestRows));
       if (!splits.empty())
-        applySplits(op, splits);
+        decided.push_back({op, std::move(splits)});
     }
+    for (auto &[op, splits] : decided)
+      applySplits(op, splits);
   }
 };
 } // namespace

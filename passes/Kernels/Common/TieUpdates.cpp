@@ -50,7 +50,9 @@ static bool readsBeforeWrites(func::FuncOp kernel, unsigned input,
   std::string why;
   std::optional<KernelLoops> loops = KernelLoops::create(kernel, why);
   const KernelAccess *write = loops ? loops->getWrite(produced) : nullptr;
-  if (!write || !isWrittenLast(*loops, produced))
+  // Processors run a sweep op by op.
+  if (!write || !loops->getColumnSums().empty() ||
+      !isWrittenLast(*loops, produced))
     return false;
   return llvm::all_of(arg.getUses(), [&](OpOperand &use) {
     if (!isa<linalg::GenericOp>(use.getOwner()))

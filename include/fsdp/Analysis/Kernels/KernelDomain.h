@@ -48,13 +48,15 @@ struct KernelGrid {
   IndexSpace::AtomList swept;
 };
 
-/// Columns of a sweep at most. Each thread of a block has as many columns as
-/// it takes for 1024 threads, and a register for each sum of each.
-constexpr int64_t kMostSweptColumns = 16384;
-/// Column sums of a sweep at most.
-constexpr unsigned kMostSweptSums = 4;
-/// Chunks of a sweep at least, since a block does all of one.
-constexpr int64_t kFewestChunks = 64;
+/// Columns of a sweep at most, and at least: a block has up to 1024 threads,
+/// and no fewer than a warp.
+constexpr int64_t kMostSweptColumns = 8192, kFewestSweptColumns = 32;
+/// Registers that the sums of all columns take at most: half of those that 1024
+/// threads have.
+constexpr int64_t kMostSweptWords = 32768;
+/// Chunks of a sweep at least, since a block does all of one; and sums of all
+/// chunks, of which a thread has four or so.
+constexpr int64_t kFewestChunks = 64, kFewestSums = 131072;
 
 /// Whether @op sums rows: neighbouring elements of the operand that walks all
 /// of its loops belong to different results.
@@ -98,9 +100,8 @@ public:
   /// The grid of a sweep, where `sums`, column sums that no other op of the
   /// kernel reads, share the items of `rows`, of which one at least reduces.
   /// The sums reduce over the same item loops, and have results for all inner
-  /// points of each of the others. nullopt where they do not fit, have more
-  /// columns or results than a block has registers for, or are of fewer than
-  /// kFewestChunks chunks.
+  /// points of each of the others. nullopt where they do not fit, take more
+  /// registers than a block has, or leave most of a device idle.
   std::optional<KernelGrid> getSweep(ArrayRef<Operation *> rows,
                                      ArrayRef<Operation *> sums) const;
   /// The same, with the inner loops of `rows` aligned where that is necessary,
