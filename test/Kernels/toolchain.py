@@ -144,6 +144,16 @@ class Tools:
             save / (save / "latest").read_text().strip() / "params.safetensors")
         return loss, saved
 
+    def run_on(self, devices, step, state, inputs, directory):
+        """By device: the new parameters and buffers after a step of one rank, of
+        a program with code for that device alone."""
+        saved = {}
+        for device in devices:
+            program = self.compile(step, 1, directory, [device])
+            _, saved[device] = self.run_program(program, step, state, inputs, 1,
+                                                device)
+        return saved
+
     def build_reference(self, step, directory):
         source = directory / "reference.mlir"
         source.write_text(step.reference())

@@ -48,10 +48,7 @@ class Rows(unittest.TestCase):
                 folder = pathlib.Path(folder)
                 step = row_cases.get_cases()[name]()
                 state, inputs = draw(step)
-                saved = {}
-                for device in ("cpu", "cuda"):
-                    program = tools.compile(step, 1, folder, [device], [])
-                    _, saved[device] = tools.run_program(program, step, state, inputs, 1, device)
+                saved = tools.run_on(("cpu", "cuda"), step, state, inputs, folder)
                 for tensor, values in saved["cpu"].items():
                     self.assertEqual(saved["cuda"][tensor], values, tensor)
                 # By more blocks than columns need.

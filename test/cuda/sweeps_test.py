@@ -48,10 +48,7 @@ class Sweeps(unittest.TestCase):
                 folder = pathlib.Path(folder)
                 step = sweep_cases.get_cases()[name]()
                 state, inputs = make_data(step, 1, seed=1)
-                saved = {}
-                for device in ("cpu", "cuda"):
-                    program = tools.compile(step, 1, folder, [device], [])
-                    _, saved[device] = tools.run_program(program, step, state, inputs, 1, device)
+                saved = tools.run_on(("cpu", "cuda"), step, state, inputs, folder)
                 for tensor, values in saved["cpu"].items():
                     error = max(abs(a - b) / max(1, abs(b)) for a, b in zip(saved["cuda"][tensor], values, strict=True))
                     self.assertLess(error, 2e-5, tensor)

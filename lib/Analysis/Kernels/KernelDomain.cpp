@@ -240,16 +240,21 @@ KernelDomain::getSweep(ArrayRef<Operation *> rows,
   return grid;
 }
 
-std::optional<KernelGrid> KernelDomain::findSweep(ArrayRef<Operation *> rows,
-                                                  ArrayRef<Operation *> sums,
-                                                  bool &isAligned) {
+std::optional<KernelGrid> KernelDomain::findSweep(
+    SmallVector<Operation *> &roots, SmallVector<Operation *> &sums,
+    llvm::function_ref<bool(Operation *)> isRead, bool &isAligned) {
+  auto isSum = [&](Operation *root) {
+    return isColumnSum(cast<linalg::GenericOp>(root)) && !isRead(root);
+  };
+  llvm::copy_if(roots, std::back_inserter(sums), isSum);
   if (sums.empty())
     return std::nullopt;
-  if (std::optional<KernelGrid> grid = getSweep(rows, sums))
+  llvm::erase_if(roots, isSum);
+  if (std::optional<KernelGrid> grid = getSweep(roots, sums))
     return grid;
   KernelDomain aligned = *this;
-  aligned.alignInnerLoops(rows);
-  std::optional<KernelGrid> grid = aligned.getSweep(rows, sums);
+  aligned.alignInnerLoops(roots);
+  std::optional<KernelGrid> grid = aligned.getSweep(roots, sums);
   if (grid) {
     *this = std::move(aligned);
     isAligned = true;

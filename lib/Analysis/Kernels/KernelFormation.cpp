@@ -70,8 +70,6 @@ private:
                     const KernelGrid &grid) const;
   bool makesCycle(int a, int b) const;
   SmallVector<Operation *> getRoots(ArrayRef<int> clusters) const;
-  SmallVector<Operation *> takeSums(SmallVector<Operation *> &roots,
-                                    ArrayRef<int> clusters) const;
   std::optional<KernelGrid> findGrid(KernelDomain &domain,
                                      ArrayRef<int> clusters, bool mayAlign,
                                      bool &isAligned) const;
@@ -149,20 +147,6 @@ SmallVector<Operation *> Former::getRoots(ArrayRef<int> within) const {
   return llvm::map_to_vector(nodes, [&](int n) { return graph[n].op; });
 }
 
-/// Takes column sums that nothing in the given clusters reads out of @roots.
-SmallVector<Operation *> Former::takeSums(SmallVector<Operation *> &roots,
-                                          ArrayRef<int> within) const {
-  auto isSum = [&](Operation *root) {
-    return isColumnSum(cast<linalg::GenericOp>(root)) &&
-           llvm::none_of(graph[graph.lookup(root)].readers, [&](int reader) {
-             return llvm::is_contained(within, clusterOf[reader]);
-           });
-  };
-  SmallVector<Operation *> sums = llvm::filter_to_vector(roots, isSum);
-  llvm::erase_if(roots, isSum);
-  return sums;
-}
-
 bool Former::haveSamePlace(const Cluster &a, const Cluster &b) const {
   return a.fusible && b.fusible && a.forward == b.forward &&
          (!a.unit || !b.unit || a.unit == b.unit) &&
@@ -222,9 +206,9 @@ std::optional<KernelDomain> Former::mergeDomains(int a, int b,
 }
 
 /// The loops of a kernel of the given clusters, whose ops are in @domain: as
-/// they are, else with inner loops aligned if @mayAlign, else, where the target
-/// sweeps rows, without column sums and with these. @isAligned is set where
-/// loops had to be aligned.
+/// they are; else with inner loops aligned, if @mayAlign; else, where the
+/// target sweeps rows, those of a sweep. @isAligned is set where loops were
+/// aligned.
 std::optional<KernelGrid> Former::findGrid(KernelDomain &domain,
                                            ArrayRef<int> within, bool mayAlign,
                                            bool &isAligned) const {
@@ -242,8 +226,13 @@ std::optional<KernelGrid> Former::findGrid(KernelDomain &domain,
   }
   if (!limits.sweeps)
     return std::nullopt;
-  SmallVector<Operation *> sums = takeSums(roots, within);
-  return domain.findSweep(roots, sums, isAligned);
+  SmallVector<Operation *> sums;
+  auto isRead = [&](Operation *root) {
+    return llvm::any_of(graph[graph.lookup(root)].readers, [&](int reader) {
+      return llvm::is_contained(within, clusterOf[reader]);
+    });
+  };
+  return domain.findSweep(roots, sums, isRead, isAligned);
 }
 
 /// Whether a kernel of both with loops @grid, atoms of @space, has enough work
@@ -340,9 +329,9 @@ bool Former::tryMerge(int a, int b) {
   bool isAligned = clusters[a].isAligned || clusters[b].isAligned;
   std::optional<KernelGrid> grid =
       findGrid(*merged, {a, b}, /*mayAlign=*/isConnected, isAligned);
-  bool isAgain = isAligned || (grid && !grid->swept.empty());
+  bool asksLoops = isAligned || (grid && !grid->swept.empty());
   if (!grid || !isWorthwhile(a, b, merged->getSpace(), *grid) ||
-      (isAgain && !isFoundAgain(a, b)) || makesCycle(a, b))
+      (asksLoops && !isFoundAgain(a, b)) || makesCycle(a, b))
     return false;
   clusters[a].isAligned = isAligned;
   clusters[a].domain = std::move(*merged);

@@ -79,8 +79,7 @@ LogicalResult KernelLoops::collectOps(std::string &why) {
   return success();
 }
 
-/// Operands that a body really reads: inputs, and inits that it looks at.
-static SmallVector<OpOperand *> getReadOperands(linalg::GenericOp op) {
+SmallVector<OpOperand *> KernelLoops::getReadOperands(linalg::GenericOp op) {
   SmallVector<OpOperand *> operands;
   bool reduces = op.getNumReductionLoops() != 0;
   for (OpOperand &operand : op->getOpOperands())
@@ -90,7 +89,8 @@ static SmallVector<OpOperand *> getReadOperands(linalg::GenericOp op) {
   return operands;
 }
 
-/// As ops that read the same memory did when they were put together.
+/// Connects ops that read the same argument, the largest argument first, as
+/// fsdp-form-kernels did when it fused them.
 void KernelLoops::connectSiblings(
     llvm::EquivalenceClasses<Operation *> &parts) {
   llvm::MapVector<Value, SmallVector<OpOperand *>> readers;
@@ -187,14 +187,12 @@ LogicalResult KernelLoops::connectOps(std::string &why) {
   domain.alignInnerLoops(roots);
   if (domain.getGrid(roots))
     return success();
-  // A sweep, or nothing (chooseGrid).
-  auto isSum = [&](Operation *root) {
-    return isColumnSum(cast<linalg::GenericOp>(root)) && !isReadInside(root);
-  };
-  SmallVector<Operation *> sums = llvm::filter_to_vector(roots, isSum);
-  llvm::erase_if(roots, isSum);
+  // Without a sweep, chooseGrid fails.
+  SmallVector<Operation *> sums;
   bool isAligned = false;
-  if (!before.findSweep(roots, sums, isAligned))
+  if (!before.findSweep(
+          roots, sums, [&](Operation *root) { return isReadInside(root); },
+          isAligned))
     return success();
   domain = std::move(before);
   for (Operation *sum : sums)
@@ -394,119 +392,6 @@ void KernelLoops::mergeLoops() {
       access->access.strides.erase(access->access.strides.begin() + i + 1);
     }
     i = 0;
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Stages
-//===----------------------------------------------------------------------===//
-
-/// The first stage in which all reductions that `op` depends on are done; for a
-/// reduction, the stage it runs in.
-unsigned KernelLoops::getStage(Operation *op) {
-  if (auto it = stageOf.find(op); it != stageOf.end())
-    return it->second;
-  unsigned stage = 0;
-  for (Value operand : op->getOperands())
-    if (OpResult producer = getProducer(operand)) {
-      unsigned before = getStage(producer.getOwner());
-      if (reducesInner(producer.getOwner()))
-        ++before;
-      stage = std::max(stage, before);
-    }
-  return stageOf[op] = stage;
-}
-
-void KernelLoops::assignStages() {
-  auto at = [&](unsigned stage) -> KernelStage & {
-    if (stages.size() <= stage)
-      stages.resize(stage + 1);
-    return stages[stage];
-  };
-  for (linalg::GenericOp op : ops)
-    if (reducesInner(op))
-      at(getStage(op)).reductions.push_back(op);
-  for (linalg::GenericOp sum : columnSums)
-    at(getStage(sum)).columnSums.push_back(sum);
-  for (auto &[result, write] : writes) {
-    Operation *op = result.getOwner();
-    if (llvm::is_contained(columnSums, op))
-      continue;
-    if (!reducesInner(op) && dependsOnInner(op))
-      at(getStage(op)).stores.push_back(result);
-    else
-      itemStores.push_back(result);
-  }
-}
-
-/// Elementwise results at inner points that a stage needs, down to what it can
-/// load.
-void KernelLoops::collectDemand(Value value, unsigned stage,
-                                llvm::SetVector<OpResult> &demand) const {
-  OpResult producer = getProducer(value);
-  if (!producer)
-    return;
-  auto op = cast<linalg::GenericOp>(producer.getOwner());
-  if (reducesInner(op) || !dependsOnInner(op) ||
-      getAvailableFrom(producer) <= stage || !demand.insert(producer))
-    return;
-  for (OpOperand *operand : getReadOperands(op))
-    collectDemand(operand->get(), stage, demand);
-}
-
-unsigned KernelLoops::getAvailableFrom(OpResult result) const {
-  auto it = availableFrom.find(result);
-  return it == availableFrom.end() ? stages.size() : it->second;
-}
-
-/// Operations per point to compute a result again.
-int64_t KernelLoops::getRecomputeCost(OpResult result) const {
-  auto op = cast<linalg::GenericOp>(result.getOwner());
-  int64_t cost = getBodyCost(op);
-  for (OpOperand *operand : getReadOperands(op)) {
-    OpResult producer = getProducer(operand->get());
-    if (!producer)
-      cost += 1;
-    else if (!reducesInner(producer.getOwner()))
-      cost += getRecomputeCost(producer);
-  }
-  return cost;
-}
-
-void KernelLoops::chooseScratch() {
-  // What is written anyway can be read back.
-  for (auto [i, stage] : llvm::enumerate(stages))
-    for (OpResult result : stage.stores)
-      availableFrom[result] = i + 1;
-  constexpr int64_t kExpensive = 10;
-  for (unsigned s = 0; s < stages.size(); ++s) {
-    llvm::SetVector<OpResult> now;
-    auto demandOf = [&](unsigned stage, llvm::SetVector<OpResult> &demand) {
-      for (linalg::GenericOp op : llvm::concat<const linalg::GenericOp>(
-               stages[stage].reductions, stages[stage].columnSums))
-        for (OpOperand *operand : getReadOperands(op))
-          collectDemand(operand->get(), stage, demand);
-      for (OpResult result : stages[stage].stores) {
-        demand.insert(result);
-        for (OpOperand *operand :
-             getReadOperands(cast<linalg::GenericOp>(result.getOwner())))
-          collectDemand(operand->get(), stage, demand);
-      }
-    };
-    demandOf(s, now);
-    for (OpResult result : now) {
-      bool later = false;
-      for (unsigned t = s + 1; t < stages.size() && !later; ++t) {
-        llvm::SetVector<OpResult> then;
-        demandOf(t, then);
-        later = then.contains(result) && getAvailableFrom(result) > t;
-      }
-      // Outermost first: what it is made of is then not needed again.
-      if (later && getRecomputeCost(result) >= kExpensive) {
-        availableFrom[result] = s + 1;
-        scratch.push_back(result);
-      }
-    }
   }
 }
 

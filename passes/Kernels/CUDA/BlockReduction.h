@@ -32,7 +32,7 @@ int64_t getSlotsPerReduction(int64_t threads);
 struct BlockValue {
   Value value;
   vector::CombiningKind kind;
-  /// What leaves another value as it is; null where warps are a power of two.
+  /// The neutral element of `kind`; null where warps are a power of two.
   Value neutral;
 };
 

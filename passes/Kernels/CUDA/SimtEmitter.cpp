@@ -23,8 +23,8 @@ using namespace mlir::fsdp;
 // Shape
 //===----------------------------------------------------------------------===//
 
-/// Threads of a block that computes several items; of one whose threads share
-/// columns at least, where there are more.
+/// Threads of a block that computes several items, and of one whose threads
+/// share columns, unless chooseColumns gives it more.
 constexpr int64_t kBlockThreads = 128, kColumnThreads = 256;
 
 /// Inner points that a thread computes before more threads pay: their results
@@ -37,8 +37,8 @@ constexpr int64_t kMostVectors = 4;
 
 constexpr int64_t kMostThreads = 1024;
 
-/// A kernel of columns that reads no more at a point needs few registers, as
-/// many as each of kMostThreads threads can have.
+/// A kernel of columns with at most so many accesses at a point needs no more
+/// than the 64 registers that each of kMostThreads threads can have.
 constexpr int64_t kFewAccesses = 2;
 
 /// Slots that columns have at most: of 48 KiB they leave a third to others.

@@ -192,10 +192,9 @@ static Splits chooseRows(linalg::GenericOp op, int64_t most) {
       continue;
     unsigned loop = dim.getPosition();
     int64_t chunks = getDivisor(sizes[loop], most);
-    if (chunks > 1)
-      splits.push_back({loop, chunks});
     if (chunks == 1)
       continue;
+    splits.push_back({loop, chunks});
     most = chunks == sizes[loop] ? most / chunks : 1;
   }
   llvm::sort(splits, [](Split a, Split b) { return a.loop < b.loop; });

@@ -12,7 +12,7 @@
 //       for every inner point: reduce ...   (its columns)
 //       for every inner point: reduce, store ...
 //
-// Where column sums share them, items run one after another, too (a sweep):
+// In a sweep, items that column sums reduce over run one after another:
 //
 //     for every chunk of the grid
 //       for every item of the chunk         (rows of a norm's gradient)
@@ -104,11 +104,13 @@ public:
   /// registers than a block has, or leave most of a device idle.
   std::optional<KernelGrid> getSweep(ArrayRef<Operation *> rows,
                                      ArrayRef<Operation *> sums) const;
-  /// The same, with the inner loops of `rows` aligned where that is necessary,
-  /// which sets `isAligned`.
-  std::optional<KernelGrid> findSweep(ArrayRef<Operation *> rows,
-                                      ArrayRef<Operation *> sums,
-                                      bool &isAligned);
+  /// The same of a kernel with roots `roots`, of which those that isColumnSum()
+  /// accepts and no op of the kernel reads (`isRead`) move to `sums`. The inner
+  /// loops of the others are aligned where that is necessary, which sets
+  /// `isAligned`.
+  std::optional<KernelGrid>
+  findSweep(SmallVector<Operation *> &roots, SmallVector<Operation *> &sums,
+            llvm::function_ref<bool(Operation *)> isRead, bool &isAligned);
 
   bool contains(Operation *op) const { return loops.contains(op); }
   /// Atoms of all loops, outermost first.

@@ -70,7 +70,7 @@ public:
   /// Results written once per work item, behind the last stage.
   ArrayRef<OpResult> getItemStores() const { return itemStores; }
   /// Column sums: reductions over swept loops that the kernel writes once for
-  /// each inner point, behind the last point of these loops. Nothing in the
+  /// each inner point, after the last point of these loops. Nothing in the
   /// kernel reads them.
   ArrayRef<linalg::GenericOp> getColumnSums() const { return columnSums; }
 
@@ -115,6 +115,9 @@ public:
 
 private:
   explicit KernelLoops(func::FuncOp kernel) : kernel(kernel) {}
+
+  /// Operands that a body reads: inputs, and inits whose elements it uses.
+  static SmallVector<OpOperand *> getReadOperands(linalg::GenericOp op);
 
   LogicalResult collectOps(std::string &why);
   SmallVector<Operation *> getRoots() const;
