@@ -65,3 +65,23 @@ def rows_of_ids_beyond_the_table(step):
 def rows_that_are_replaced_in_part(step):
     """Each update depends on the one before in a way that no other order has."""
     gradient(step, 7, 7, value="%h = arith.constant 0.5 : {to}\n%d = arith.mulf %b, %h : {to}\n%c = arith.addf %d, %w : {to}")
+
+
+@case
+def rows_of_ids_that_all_differ(step):
+    """Each iteration has a row of its own, in an order that no sorting keeps."""
+    gradient(step, ROWS, 1, index=(
+        "%k = arith.index_cast %n : i64 to index", "%seven = arith.constant 7 : index", "%m = arith.muli %i, %seven : index",
+        f"%rows = arith.constant {ROWS} : index", "%q = arith.addi %m, %k : index", "%j = arith.remui %q, %rows : index"))
+
+
+@case
+def rows_of_a_bf16_table(step):
+    gradient(step, 40, 40, dtype="bf16", of="bf16")
+
+
+@case
+def rows_beside_a_masked_one(step):
+    """As an embedding's gradient with padding_idx, whose row stays."""
+    gradient(step, 6, 6, value="%pad = arith.constant 2 : i64\n%p = arith.cmpi eq, %n, %pad : i64\n"
+                               "%d = arith.addf %b, %w : {to}\n%c = arith.select %p, %b, %d : {to}")
