@@ -96,6 +96,8 @@ CHECK(splitShare, splitShare);
 static_assert(cu::success == CUDA_SUCCESS);
 static_assert(cu::notReady == CUDA_ERROR_NOT_READY);
 static_assert(cu::attributeMaxGridX == CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
+static_assert(cu::attributeMultiprocessors ==
+              CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(cu::attributeMajor ==
               CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 static_assert(cu::attributeMinor ==
@@ -167,6 +169,8 @@ static_assert(lt::operationTransA == CUBLASLT_MATMUL_DESC_TRANSA &&
 static_assert(lt::operationEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE &&
               lt::operationBias == CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
               lt::operationBiasType == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE &&
+              lt::operationMultiprocessors ==
+                  CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET &&
               lt::epilogueBias == CUBLASLT_EPILOGUE_BIAS);
 static_assert(lt::matrixBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
 static_assert(lt::matrixBatchStride ==
@@ -236,6 +240,10 @@ TEST(CublasLt, TakesTheDescriptors) {
   EXPECT_EQ(
       api.operationSet(operation, lt::operationBiasType, &type, sizeof(type)),
       lt::success);
+  int32_t multiprocessors = 100;
+  EXPECT_EQ(api.operationSet(operation, lt::operationMultiprocessors,
+                             &multiprocessors, sizeof(multiprocessors)),
+            lt::success);
   lt::Matrix matrix = nullptr;
   ASSERT_EQ(api.matrixCreate(&matrix, lt::brain16, 3, 4, 5), lt::success);
   int32_t count = 2;

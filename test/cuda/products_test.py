@@ -5,7 +5,7 @@
 Sums over experts, heads and tokens, with their gradients: several batch dimensions, transposed factors and results,
 factors that a batch shares, sums that begin at a tensor, biases.
 
-FSDP_BIN names the folder of fsdp-compile, FSDP_CUDA_LIBS that of the doubles of CUDA's libraries.
+FSDP_BIN names the folder of fsdp-compile, FSDP_FIXTURES that of the fixtures, FSDP_CUDA_LIBS that of the doubles of CUDA's libraries.
 Standard library only.
 """
 import itertools
@@ -13,11 +13,13 @@ import json
 import math
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import tempfile
 import unittest
 
+import compiled
 from attention_test import BIN, read_tensors, write_tensors
 
 # Experts, tokens, hidden and intermediate features, batch, heads, features of a head.
@@ -228,8 +230,8 @@ class Products(unittest.TestCase):
             for device, target in (("cpu", "cpu,cuda"), ("cuda", "cpu,cuda"), ("cuda", "cuda")):
                 if options and device == "cpu":
                     continue
-                compiled = ["--optimizer", "sgd:lr=1", "--mesh", "shard=1", "--target", target, *options]
-                self.execute(BIN / "fsdp-compile", folder / "model.mlir", *compiled, "-o", folder / "train")
+                words = ["--optimizer", "sgd:lr=1", "--mesh", "shard=1", "--target", target, *options]
+                self.execute(BIN / "fsdp-compile", folder / "model.mlir", *words, "-o", folder / "train")
                 save = folder / f"{device}-{target}"
                 self.execute(folder / "train", "--device", device, "--params", folder / "params.safetensors", "--data",
                              folder / "data.safetensors", "--steps", 1, "--threads", 1, "--save", save, "--quiet",
@@ -261,6 +263,29 @@ class Products(unittest.TestCase):
 
     def test_tf32_is_of_f32_alone(self):
         self.check(experts, "bf16", "--tf32")
+
+    def test_products_beside_transfers(self):
+        """They are for the multiprocessors that NCCL's blocks leave, where it has a bound that all ranks know."""
+        with tempfile.TemporaryDirectory(prefix="fsdp-products-") as folder:
+            folder = pathlib.Path(folder)
+            told = r"products: (\d+) beside transfers, for (\d+) of 132 multiprocessors"
+            program = compiled.Program(folder, "gpt2", "--mesh", "shard=2", "--cluster", "h100-sxm", "--order", "fsdp")
+            saved = {}
+            for ctas, free in ((None, None), ("20", 112), ("132", None), ("-1", None)):
+                with self.subTest(ctas=ctas):
+                    environment = {} if ctas is None else {"NCCL_MAX_CTAS": ctas}
+                    directory = folder / f"saved-{ctas}"
+                    done = program.run("-n", "2", "--save", directory, quiet=False, FSDP_CUDA_CACHE="none", **environment)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    found = re.search(told, done.stdout + done.stderr)
+                    self.assertEqual(found and int(found[2]), free, done.stdout + done.stderr)
+                    saved[ctas] = [path.read_bytes() for path in sorted(directory.rglob("*.safetensors"))]
+            self.assertEqual(saved["20"], saved[None])
+            # Each transfer is waited for at once.
+            alone = compiled.Program(folder, "gpt2", "--mesh", "shard=2", "--cluster", "h100-sxm", "--order", "in_order")
+            done = alone.run("-n", "2", quiet=False, FSDP_CUDA_CACHE="none", NCCL_MAX_CTAS="20")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("beside transfers", done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

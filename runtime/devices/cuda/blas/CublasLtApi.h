@@ -51,7 +51,8 @@ constexpr int real32 = 0, real64 = 1, real16 = 2, brain16 = 14;
 constexpr int compute32 = 68, compute64 = 70, computeTF32 = 77;
 constexpr int plain = 0, transposed = 1;
 constexpr int operationTransA = 3, operationTransB = 4, operationEpilogue = 7,
-              operationBias = 8, operationBiasType = 26;
+              operationBias = 8, operationMultiprocessors = 15,
+              operationBiasType = 26;
 constexpr uint32_t epilogueBias = 4;
 constexpr int matrixBatchCount = 5, matrixBatchStride = 6, matrixBatchMode = 8;
 /// Matrices of a batch by arrays of addresses (cuBLASLt 13).

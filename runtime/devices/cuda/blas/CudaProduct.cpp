@@ -143,6 +143,14 @@ Status CudaProduct::setBias(cu::Pointer bias) const {
                     "cublasLtMatmulDescSetAttribute");
 }
 
+Status CudaProduct::setMultiprocessors(int count) {
+  int32_t value = count;
+  key_ += ", on " + std::to_string(count) + " multiprocessors";
+  return api_.check(api_.operationSet(operation_, lt::operationMultiprocessors,
+                                      &value, sizeof(value)),
+                    "cublasLtMatmulDescSetAttribute");
+}
+
 Status CudaProduct::describeOperation(const fsdp_rt_matmul_desc &desc) {
   isDouble_ = desc.dtype == FSDP_RT_F64;
   alpha32_ = static_cast<float>(desc.alpha);

@@ -69,6 +69,8 @@ private:
   create(const CublasLtApi &api, lt::Handle handle,
          const fsdp_rt_matmul_desc &desc, const BatchCalls &calls,
          cu::Pointer base, bool hasPointerArrays);
+  /// Has the library choose algorithms for @count multiprocessors.
+  Status setMultiprocessors(int count);
   Status describeOperation(const fsdp_rt_matmul_desc &desc);
   Status describe(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls,
                   bool hasPointerArrays);

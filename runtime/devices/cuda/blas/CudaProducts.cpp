@@ -53,15 +53,27 @@ Status CudaProducts::open() {
   return Status::ok();
 }
 
+/// @isReduced: for the multiprocessors that transfers leave.
+Result<std::unique_ptr<CudaProduct>>
+CudaProducts::prepareCalls(const fsdp_rt_matmul_desc &desc,
+                           const BatchCalls &calls, bool hasPointerArrays,
+                           bool isReduced) {
+  Result<std::unique_ptr<CudaProduct>> made = CudaProduct::create(
+      *api_, handle_, desc, calls, arena_.base(), hasPointerArrays);
+  if (made.isOk() && isReduced)
+    if (Status s = (*made)->setMultiprocessors(freeMultiprocessors()))
+      return s;
+  return made;
+}
+
 /// The whole batch in one call, with pointer arrays; null where the library has
 /// no algorithm for that.
 Result<std::unique_ptr<CudaProduct>>
 CudaProducts::preparePointerArrays(const fsdp_rt_matmul_desc &desc,
-                                   const BatchCalls &calls) {
+                                   const BatchCalls &calls, bool isReduced) {
   using Made = std::unique_ptr<CudaProduct>;
-  Result<Made> made =
-      CudaProduct::create(*api_, handle_, desc, expandBatch(calls),
-                          arena_.base(), /*asPointerArrays=*/true);
+  Result<Made> made = prepareCalls(desc, expandBatch(calls),
+                                   /*hasPointerArrays=*/true, isReduced);
   // Versions before 13 do not know the attribute, and not every epilogue goes
   // with it.
   if (!made.isOk())
@@ -80,16 +92,18 @@ CudaProducts::preparePointerArrays(const fsdp_rt_matmul_desc &desc,
 }
 
 Result<std::unique_ptr<CudaProduct>>
-CudaProducts::prepare(const fsdp_rt_matmul_desc &desc) {
+CudaProducts::prepare(const fsdp_rt_matmul_desc &desc, bool isBesideTransfers) {
   if (Status s = open())
     return s;
+  bool isReduced =
+      isBesideTransfers && reserved_ > 0 && freeMultiprocessors() > 0;
   BatchCalls calls = cutBatch(desc);
   Result<std::unique_ptr<CudaProduct>> made = std::unique_ptr<CudaProduct>();
   if (calls.starts.size() >= leastCalls)
-    made = preparePointerArrays(desc, calls);
+    made = preparePointerArrays(desc, calls, isReduced);
   if (made.isOk() && !*made)
-    made = CudaProduct::create(*api_, handle_, desc, calls, arena_.base(),
-                               /*asPointerArrays=*/false);
+    made = prepareCalls(desc, calls, /*hasPointerArrays=*/false, isReduced);
+  besideTransfers_ += made.isOk() && isReduced;
   if (made.isOk() && wanted_ == Algorithms::Fastest)
     (*made)->key_ += ", fastest of " + std::to_string(maxProposals);
   return made;
@@ -126,6 +140,12 @@ std::vector<std::string> CudaProducts::remarks() const {
     lines.push_back("products: " + std::to_string(cut_) +
                     " of extents that are no multiples of 16 bytes, each "
                     "computed in parts");
+  if (besideTransfers_ != 0)
+    lines.push_back("products: " + std::to_string(besideTransfers_) +
+                    " beside transfers, for " +
+                    std::to_string(freeMultiprocessors()) + " of " +
+                    std::to_string(context_.multiprocessors()) +
+                    " multiprocessors");
   if (measured_ != 0) {
     char times[64];
     std::snprintf(times, sizeof(times), "%.1f us, %.1f by those proposed first",

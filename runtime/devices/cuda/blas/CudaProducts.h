@@ -41,8 +41,14 @@ public:
   CudaProducts &operator=(const CudaProducts &) = delete;
 
   /// Prepares a product that hal::checkMatmul() accepts and that multiplies
-  /// something. The first one opens the library.
-  Result<std::unique_ptr<CudaProduct>> prepare(const fsdp_rt_matmul_desc &desc);
+  /// something. The first one opens the library. Where transfers run beside it,
+  /// it is for the multiprocessors that `reserve` leaves.
+  Result<std::unique_ptr<CudaProduct>> prepare(const fsdp_rt_matmul_desc &desc,
+                                               bool isBesideTransfers);
+
+  /// Transfers take at most `ctas` multiprocessors, the same number on all
+  /// ranks; 0: nobody knows.
+  void reserve(int ctas) { reserved_ = ctas; }
 
   /// Chooses their algorithms, the same on all ranks: those of rank 0, which it
   /// has from an earlier run, or that the library proposes first, or that were
@@ -65,9 +71,16 @@ public:
 
 private:
   Status open();
+  /// Those of the device that transfers leave: one CTA fills one.
+  int freeMultiprocessors() const {
+    return context_.multiprocessors() - reserved_;
+  }
   Result<std::unique_ptr<CudaProduct>>
-  preparePointerArrays(const fsdp_rt_matmul_desc &desc,
-                       const BatchCalls &calls);
+  prepareCalls(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls,
+               bool hasPointerArrays, bool isReduced);
+  Result<std::unique_ptr<CudaProduct>>
+  preparePointerArrays(const fsdp_rt_matmul_desc &desc, const BatchCalls &calls,
+                       bool isReduced);
   /// Of rank 0: one for each product.
   Result<std::vector<lt::Algorithm>>
   chooseAll(const std::vector<const CudaProduct *> &products);
@@ -96,6 +109,7 @@ private:
   /// Of measured kinds of products: their number, and microseconds by the
   /// algorithms that were proposed first and by those that were chosen.
   int measured_ = 0, cut_ = 0;
+  int reserved_ = 0, besideTransfers_ = 0;
   double firstTime_ = 0, chosenTime_ = 0;
 };
 

@@ -39,6 +39,7 @@ Status CudaContext::open() {
   } const facts[] = {{cu::attributeMajor, &major},
                      {cu::attributeMinor, &minor},
                      {cu::attributeMaxGridX, &maxGrid_},
+                     {cu::attributeMultiprocessors, &multiprocessors_},
                      {cu::attributeMaxSharedOptIn, &maxSharedBytes_},
                      {cu::attributeVirtualMemory, &hasVirtualMemory}};
   for (const auto &fact : facts)

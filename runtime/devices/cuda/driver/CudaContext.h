@@ -47,6 +47,7 @@ public:
   /// Why these are the same; empty: they are not.
   const std::string &whyNoPriorities() const { return whyNoPriorities_; }
   int64_t maxGrid() const { return maxGrid_; }
+  int multiprocessors() const { return multiprocessors_; }
   /// Bytes of a block, at most, of functions that ask for more than usual.
   int64_t maxSharedBytes() const { return maxSharedBytes_; }
 
@@ -87,7 +88,7 @@ private:
   cu::Context context_ = nullptr;
   std::string name_;
   int capability_ = 0;
-  int maxGrid_ = 0, maxSharedBytes_ = 0;
+  int maxGrid_ = 0, maxSharedBytes_ = 0, multiprocessors_ = 0;
   int lowestPriority_ = 0, highestPriority_ = 0;
   std::string whyNoPriorities_;
   cu::AllocationProperties allocation_ = {};

@@ -41,7 +41,8 @@ using HostFunction = void (*)(void *data);
 
 constexpr Error success = 0, notReady = 600;
 
-constexpr int attributeMaxGridX = 5, attributeMajor = 75, attributeMinor = 76,
+constexpr int attributeMaxGridX = 5, attributeMultiprocessors = 16,
+              attributeMajor = 75, attributeMinor = 76,
               attributeMaxSharedOptIn = 97, attributeVirtualMemory = 102,
               attributeFileHandles = 103, attributeDirectRdma = 110,
               attributeFabricHandles = 128;
@@ -119,9 +120,9 @@ struct Access {
   X(contextRelease, cuDevicePrimaryCtxRelease_v2, (cu::Device device))         \
   X(contextSetCurrent, cuCtxSetCurrent, (cu::Context context))                 \
   X(contextSynchronize, cuCtxSynchronize, ())                                  \
-  X(memGetInfo, cuMemGetInfo_v2, (size_t * free, size_t * total))              \
+  X(memGetInfo, cuMemGetInfo_v2, (size_t *free, size_t *total))                \
   X(memGetGranularity, cuMemGetAllocationGranularity,                          \
-    (size_t * bytes, const cu::AllocationProperties *what, int option))        \
+    (size_t *bytes, const cu::AllocationProperties *what, int option))         \
   X(memReserve, cuMemAddressReserve,                                           \
     (cu::Pointer * pointer, size_t bytes, size_t alignment,                    \
      cu::Pointer wanted, unsigned long long flags))                            \

@@ -9,6 +9,7 @@
 
 #include "core/WaitLimit.h"
 #include "devices/cuda/driver/LibraryVersions.h"
+#include "devices/cuda/driver/RankZero.h"
 #include "hal/Transfers.h"
 
 #include <algorithm>
@@ -221,11 +222,25 @@ Status NcclTransfers::openLibrary() {
   if (!layout_.channelVariables.empty() || cards_.mostSharers() > 1)
     if (Status s = cards_.setVariables(world_, variables, notes_))
       return s;
+  if (Status s = compareCtas())
+    return s;
   Result<CudaEvent> order = CudaEvent::create(context_, cu::eventDisableTiming);
   if (!order.isOk())
     return order.status();
   api_ = *api;
   order_.emplace(std::move(*order));
+  return Status::ok();
+}
+
+/// NCCL itself ignores what is not positive.
+Status NcclTransfers::compareCtas() {
+  const char *value = std::getenv("NCCL_MAX_CTAS");
+  std::vector<int32_t> all;
+  RankZero ranks(world_);
+  if (Status s = ranks.gather<int32_t>({value ? std::atoi(value) : 0}, all))
+    return s;
+  bool areBounded = *std::min_element(all.begin(), all.end()) > 0;
+  maxCtas_ = areBounded ? *std::max_element(all.begin(), all.end()) : 0;
   return Status::ok();
 }
 

@@ -130,6 +130,9 @@ public:
   bool settle(int64_t nanoseconds) const;
 
   bool hasChannels() const { return !channels_.empty(); }
+  /// CTAs of a communicator, the most that NCCL_MAX_CTAS allows on any rank; 0:
+  /// some rank has NCCL's default, which it does not tell. After prepare().
+  int maxCtas() const { return maxCtas_; }
   /// Of the device's memory, beside the arena.
   int64_t mappedBytes() const;
   /// For the user to read.
@@ -138,6 +141,7 @@ public:
 private:
   Status openLibrary();
   Status compareDrivers();
+  Status compareCtas();
   Status open(int32_t group, int32_t queue);
   int64_t scratchOf(const fsdp_rt_start_desc &start) const;
   Status checkReceived(int32_t queue, int64_t bytes) const;
@@ -150,6 +154,7 @@ private:
   CudaSettings settings_;
   std::vector<std::string> notes_;
   const NcclApi *api_ = nullptr;
+  int maxCtas_ = 0;
   /// How far the last exchange is.
   std::optional<CudaEvent> order_;
   std::map<std::vector<int>, std::unique_ptr<hal::HostChannel>> hosts_;

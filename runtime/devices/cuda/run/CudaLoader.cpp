@@ -252,7 +252,7 @@ Status CudaLoader::addCall(size_t, const fsdp_rt_matmul_desc &desc) {
     parts = {desc};
   for (const fsdp_rt_matmul_desc &part : parts) {
     Result<std::unique_ptr<CudaProduct>> product =
-        rank_.products().prepare(part);
+        rank_.products().prepare(part, !openTransfers_.empty());
     if (!product.isOk())
       return product.status();
     products_.push_back(product->get());
@@ -331,7 +331,8 @@ Status CudaLoader::addCall(size_t, const fsdp_rt_guard_desc &desc) {
 
 /// The device waits when it issues the call.
 template <>
-Status CudaLoader::addCall(size_t, const fsdp_rt_wait_desc &) {
+Status CudaLoader::addCall(size_t, const fsdp_rt_wait_desc &desc) {
+  openTransfers_.erase(desc.event);
   return Status::ok();
 }
 
@@ -356,11 +357,14 @@ Status CudaLoader::addTransfers(const fsdp_rt_start_desc &desc) {
 }
 
 template <>
-Status CudaLoader::addCall(size_t, const fsdp_rt_start_desc &desc) {
+Status CudaLoader::addCall(size_t index, const fsdp_rt_start_desc &desc) {
   auto guard = static_cast<const fsdp_rt_guard_desc *>(desc.guard);
   if (guard)
     if (Status s = addGuards(*guard, /*before=*/true, /*after=*/false))
       return s;
+  if (hal::getExchange(made_.recording().calls()[index], rank_.layout()) &&
+      desc.queue != FSDP_RT_QUEUE_COMPUTE)
+    openTransfers_.insert(desc.event);
   if (Status s = addTransfers(desc))
     return s;
   return guard ? addGuards(*guard, /*before=*/false, /*after=*/true)
@@ -386,6 +390,7 @@ Status CudaLoader::load() {
   } else if (Status s = rank_.transfers().prepare(made_.recording())) {
     return s;
   }
+  rank_.products().reserve(rank_.transfers().maxCtas());
   if (Status s = chooseAttentions())
     return s;
   made_.calls_.reserve(calls.size());

@@ -14,6 +14,7 @@
 #include "devices/cuda/run/CudaRank.h"
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 namespace fsdp::rt {
@@ -99,6 +100,9 @@ private:
   CudaExecutable &made_;
   int64_t checks_ = 0, searches_ = 0;
   NcclExchange *lastExchange_ = nullptr;
+  /// Events of the exchanges on other queues that were started and not waited
+  /// for: what queue 0 is given now may run beside them.
+  std::set<int64_t> openTransfers_;
   /// Work, whose algorithms are chosen at the end.
   std::vector<CudaProduct *> products_;
   /// By call; they become work.

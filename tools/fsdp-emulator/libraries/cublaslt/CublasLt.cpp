@@ -78,6 +78,7 @@ uint64_t hashOf(const Product &product) {
   add(product.operation.transB);
   add(product.operation.epilogue);
   add(product.operation.biasType);
+  add(product.operation.multiprocessors);
   for (const Matrix *m : {&product.a, &product.b, &product.c, &product.d})
     for (int64_t value : {int64_t(m->type), m->rows, m->columns, m->ld,
                           int64_t(m->batch), m->stride, int64_t(m->mode)})
@@ -206,6 +207,10 @@ API int cublasLtMatmulDescSetAttribute(void *desc, int attribute,
     return take(operation.epilogue, value, bytes);
   if (attribute == 8)
     return take(operation.bias, value, bytes);
+  if (attribute == 15) {
+    int status = take(operation.multiprocessors, value, bytes);
+    return operation.multiprocessors < 0 ? invalidValue : status;
+  }
   if (attribute == 26)
     return take(operation.biasType, value, bytes);
   int32_t &field = attribute == 3 ? operation.transA : operation.transB;

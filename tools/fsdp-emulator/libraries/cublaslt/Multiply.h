@@ -28,6 +28,8 @@ struct Operation {
   /// Of a bias: an element for each row of D, and its type; -1: that of D.
   uint64_t bias = 0;
   int32_t biasType = -1;
+  /// Those that an algorithm is for; 0: the device's.
+  int32_t multiprocessors = 0;
 };
 
 struct Matrix {
