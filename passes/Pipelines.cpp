@@ -35,6 +35,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   llvm::append_range(optimizer.runTimeScalars, options.optimizerScalars);
   pm.addPass(createAddOptimizer(optimizer));
   pm.addPass(createDigestTrace({options.name}));
+  pm.addPass(createInsertRandom());
   pm.addPass(createBoundRate());
   pm.addPass(createAssignGroups(groups));
   pm.addPass(createLocalizeValues());
@@ -60,6 +61,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addPass(createAddAccumulation({options.accumulateIn}));
   pm.addNestedPass<ProgramOp>(createCheckLossCount());
   pm.addPass(createApplyOptimizer({options.clip, options.skipNonfinite}));
+  pm.addPass(createExpandRandom());
   pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
 }
 
@@ -286,6 +288,7 @@ void fsdp::buildLowerCudaKernelsPipeline(OpPassManager &pm) {
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
+  pm.addPass(createExpandRandomWords());
   pm.addPass(createExpandMath({/*approximate=*/true}));
   pm.addPass(createConvertDeviceMath());
   pm.addPass(createCSEPass());
@@ -305,6 +308,7 @@ void fsdp::buildLowerToLLVMPipeline(OpPassManager &pm, bool expandBf16) {
   kernels.addPass(createCanonicalizerPass());
   kernels.addPass(createCSEPass());
   kernels.addPass(createLoopInvariantCodeMotionPass());
+  kernels.addPass(createExpandRandomWords());
   kernels.addPass(createExpandMath());
   kernels.addPass(createCSEPass());
   pm.addPass(createSCFToControlFlowPass());

@@ -66,12 +66,26 @@ inline constexpr Traits
     /// elements it holds.
     rank =
         {"rank", "groups of parameters", Setter::Runtime, "-n", 0,
-         "the rank's number"};
+         "the rank's number"},
+    /// Of programs that draw random numbers: what is computed of it differs
+    /// between ranks as what is computed of their batches does.
+    randomRank =
+        {"random_rank", "random numbers", Setter::Runtime, "-n", 0,
+         "the rank's number"},
+    /// Of programs that draw random numbers.
+    randomSeed =
+        {"random_seed", "random numbers", Setter::User, "--random-seed", 0,
+         nullptr},
+    /// Of those: the steps that ended before this one, since training began.
+    randomStep =
+        {"random_step", "random numbers", Setter::Runtime, "--steps", 0,
+         "the number of steps before"};
 // clang-format on
 
 inline constexpr const Traits *all[] = {&learningRate, &clipNorm, &accumulated,
                                         &accumulationWeight, &accumulatedCount,
-                                        &rank};
+                                        &rank, &randomRank, &randomSeed,
+                                        &randomStep};
 
 /// Whether a scalar is a learning rate: the optimizer's, or one that a group of
 /// parameters has of its own ("GROUP.lr").

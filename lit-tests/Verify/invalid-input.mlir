@@ -16,7 +16,7 @@ func.func private @forward_backward()
 
 // Case: an argument that is two things.
 // input_c2
-// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer and fsdp.input, got {fsdp.buffer = {fqn = "x"}, fsdp.input = {name = "x"}}}}
+// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer, fsdp.input and fsdp.random, got {fsdp.buffer = {fqn = "x"}, fsdp.input = {name = "x"}}}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
     %x: tensor<4xf32> {fsdp.buffer = {fqn = "x"}, fsdp.input = {name = "x"}})
@@ -29,7 +29,7 @@ func.func @forward_backward(
 // -----
 
 // Case: an argument that is nothing.
-// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer and fsdp.input, got {}}}
+// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer, fsdp.input and fsdp.random, got {}}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
     %x: tensor<4xf32>)
@@ -190,7 +190,7 @@ func.func @forward_backward(
 
 // Case: a parameter of integers.
 // input_c6
-// expected-error @below {{input_c6: expected f32, f64, f16 or bf16 elements for parameter "w", got 'tensor<4xi32>'}}
+// expected-error @below {{input_c6: expected f32, f64, f16 or bf16 elements for argument #0 ("w"), got 'tensor<4xi32>'}}
 func.func @forward_backward(
     %w: tensor<4xi32> {fsdp.param = {fqn = "w"}},
     %v: tensor<4xf32> {fsdp.param = {fqn = "v"}},
@@ -204,7 +204,7 @@ func.func @forward_backward(
 // -----
 
 // Case: an input of indices.
-// expected-error @below {{input_c6: expected f32, f64, f16, bf16, i1, i8, i16, i32 or i64 elements for "y", got 'tensor<4xindex>'}}
+// expected-error @below {{input_c6: expected f32, f64, f16, bf16, i1, i8, i16, i32 or i64 elements for argument #2 ("y"), got 'tensor<4xindex>'}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
     %x: tensor<4xf32> {fsdp.input = {name = "x"}},

@@ -147,3 +147,36 @@ func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
   %loss = arith.constant dense<0.0> : tensor<f32>
   return %loss, %w, %w : tensor<f32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// input_c25
+// expected-error @below {{input_c25: expected random numbers of kind bits, uniform or normal, got {kind = "gamma", name = "a", site = 0 : i64} for "a"}}
+// expected-error @below {{input_c25: expected at most 4398046511104 elements of 'f32', got 'tensor<4xf64>' for "b"}}
+// expected-error @below {{input_c25: expected sites used once, got 7 for "e" and argument #3}}
+// expected-error @below {{input_c25: expected a site from 0 to 65535, got {kind = "bits", name = "d", site = -1 : i64} for "d"}}
+func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %a: tensor<4xf32> {fsdp.random = {name = "a", kind = "gamma", site = 0}},
+    %b: tensor<4xf64> {fsdp.random = {name = "b", kind = "uniform", site = 7}},
+    %c: tensor<4xf32> {fsdp.random = {name = "c", kind = "normal", site = 7}},
+    %e: tensor<4xf32> {fsdp.random = {name = "e", kind = "normal", site = 7}},
+    %d: tensor<4xi32> {fsdp.random = {name = "d", kind = "bits", site = -1}})
+    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
+    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}
+// Case: an evaluation that draws.
+// expected-error @below {{input_c25: expected an evaluation that draws no random numbers, got some for "u"}}
+func.func @evaluate(%u: tensor<4xf32> {fsdp.random = {name = "u", kind = "uniform", site = 0}})
+    -> (tensor<f32> {fsdp.loss}) attributes {fsdp.program = "eval"} {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss : tensor<f32>
+}

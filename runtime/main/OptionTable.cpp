@@ -27,6 +27,8 @@ constexpr int64_t maxSteps = std::numeric_limits<int64_t>::max() / 4;
 constexpr int64_t maxWatchdog = int64_t(1) << 30;
 constexpr int64_t maxThreads = 1 << 12;
 constexpr int64_t maxMicroBatches = 1 << 24; // an integer of f32
+/// Scalars are given as doubles.
+constexpr int64_t maxRandomSeed = int64_t(1) << 53;
 
 /// Puts a value where it belongs, or passes the reason why there is none on.
 template <typename T, typename U>
@@ -121,6 +123,13 @@ Status setClipNorm(Options &options, const std::string &value) {
   if (!number.isOk() || *number <= 0)
     return Status::failed("expected a number above 0, got '" + value + "'");
   return addScalar(options, data::scalars::clipNorm.name, *number);
+}
+
+Status setRandomSeed(Options &options, const std::string &value) {
+  Result<int64_t> seed = parseInteger(value, 0, maxRandomSeed);
+  if (!seed.isOk())
+    return seed.status();
+  return addScalar(options, data::scalars::randomSeed.name, double(*seed));
 }
 
 Status setScalar(Options &options, const std::string &value) {
@@ -298,6 +307,10 @@ std::vector<OptionSpec> makeTable() {
                   "scale gradients down to this norm (of programs compiled "
                   "with --clip-norm)",
                   setClipNorm}),
+      ofTraining({data::scalars::randomSeed.option, "K",
+                  "seed of the random numbers that steps draw, as those of "
+                  "dropout; default: 0",
+                  setRandomSeed}),
       ofTraining({"--scalar", "NAME=X", "set a further scalar of the optimizer",
                   setScalar,
                   /*mayRepeat=*/true}),

@@ -9,6 +9,7 @@
 
 #include "data/CheckpointOrigin.h"
 #include "data/Names.h"
+#include "fsdp-rt/random.h"
 #include "main/OptionTable.h"
 #include "registry/Registry.h"
 
@@ -258,6 +259,11 @@ Status checkOptions(const Options &options, const data::Manifest &manifest,
                             "follows from " +
                             known->option);
     const data::Scalar *scalar = manifest.train().findScalar(name);
+    if (!scalar && name == data::scalars::randomSeed.name)
+      return Status::failed(
+          std::string(known->option) +
+          ": expected a program that draws random numbers, got one that draws "
+          "none");
     if (!scalar && known && known->purpose &&
         known->setter == data::scalars::Setter::User)
       return Status::failed(known->option +
@@ -279,6 +285,23 @@ Status checkOptions(const Options &options, const data::Manifest &manifest,
                                 : Status::ok();
 }
 
+/// Whether each micro-batch of each step draws random numbers of its own.
+static Status checkDraws(int64_t steps, int64_t microBatches) {
+  struct {
+    const char *option;
+    int64_t most, given;
+  } const rows[] = {
+      {"--steps", fsdp_rt::rng::mostSteps, steps},
+      {"--accumulate", fsdp_rt::rng::mostMicroBatches, microBatches}};
+  for (const auto &row : rows)
+    if (row.given > row.most)
+      return Status::failed(std::string(row.option) + ": expected at most " +
+                            std::to_string(row.most) +
+                            " of a program that draws random numbers, got " +
+                            std::to_string(row.given));
+  return Status::ok();
+}
+
 Status checkComplete(const Options &options, const data::Manifest &manifest) {
   if (options.evaluatesOnly())
     return Status::ok();
@@ -294,6 +317,9 @@ Status checkComplete(const Options &options, const data::Manifest &manifest) {
     return Status::failed("--accumulate: expected a program that accumulates "
                           "gradients, got one that does not: compile it with "
                           "--accumulate-in shard or whole");
+  if (manifest.train().findScalar(data::scalars::randomSeed.name))
+    if (Status s = checkDraws(*options.steps, microBatches))
+      return s;
   for (const data::Scalar &scalar : manifest.train().scalars) {
     if (!scalar.init && !options.hasScalar(scalar.name))
       return Status::failed("expected " + data::optionOf(scalar.name, "X") +

@@ -74,7 +74,8 @@ Rank::Rank(World &host, Consensus &ranks, const Manifest &manifest,
   for (const Program &program : manifest.programs) {
     std::vector<double> &scalars = scalars_.emplace_back();
     for (const Scalar &scalar : program.scalars)
-      scalars.push_back(scalar.name == scalars::rank.name
+      scalars.push_back(scalar.name == scalars::rank.name ||
+                                scalar.name == scalars::randomRank.name
                             ? double(number())
                             : scalar.init.value_or(0));
   }

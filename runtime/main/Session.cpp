@@ -376,6 +376,7 @@ Status Session::run(const std::string &name) {
   Status status = team_->call(OnFailure::End, [&](Rank &rank) -> Status {
     if (Status s = copy(rank))
       return s;
+    rank.setScalar(*found, scalars::randomStep.name, double(steps_));
     rank.setScalar(*found, scalars::accumulated.name, double(accumulated_));
     rank.setScalar(*found, scalars::accumulationWeight.name, weight);
     rank.setScalar(*found, scalars::accumulatedCount.name,

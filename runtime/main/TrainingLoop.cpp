@@ -119,6 +119,7 @@ Status Trainer::runStep(int64_t step, Status &unread) {
   const int64_t microBatches = options_.microBatches();
   LossSum sum;
   setRates(step);
+  setScalar(scalars::randomStep.name, double(step - 1));
   for (int64_t done = 1; done <= microBatches; ++done) {
     const Program &program = manifest_.programOf(done, microBatches);
     rank_->setCheckNote(loader_->unusualValue());

@@ -75,9 +75,11 @@ class Value:
 
 
 class Argument:
-    def __init__(self, value, role, low=None, high=None):
+    def __init__(self, value, role, low=None, high=None, entries=""):
         self.value = value
         self.role = role
+        # Of a random argument, behind its name.
+        self.entries = entries
         self.low = low
         self.high = high
 
@@ -91,6 +93,8 @@ class Argument:
             return f'{{fsdp.param = {{fqn = "{self.name}"}}}}'
         if self.role == "buffer":
             return f'{{fsdp.buffer = {{fqn = "{self.name}"}}}}'
+        if self.role == "random":
+            return f'{{fsdp.random = {{name = "{self.name}", {self.entries}}}}}'
         bounds = ""
         if self.low is not None:
             bounds = f", low = {self.low}, high = {self.high}"
@@ -139,6 +143,13 @@ class Step:
 
     def input(self, shape, dtype="f32", low=None, high=None):
         return self.argument("input", shape, dtype, low, high)
+
+    def random(self, kind, site, shape, shared=False):
+        """Drawn anew in each step (docs/random.md)."""
+        value = Value(self.fresh("r"), shape, "i32" if kind == "bits" else "f32", leaf=True)
+        entries = f'kind = "{kind}", site = {site}' + (", shared = true" if shared else "")
+        self.args.append(Argument(value, "random", entries=entries))
+        return value
 
     def keep(self, value):
         """Makes `value` visible: as the gradient of a parameter of its own, or
@@ -289,6 +300,8 @@ def make_data(step, ranks, seed):
     rng = random.Random(seed)
     state, inputs = {}, {}
     for arg in step.args:
+        if arg.role == "random":
+            continue
         if arg.role == "input":
             inputs[arg.name] = [arg.make_data(rng) for _ in range(ranks)]
         else:

@@ -13,6 +13,7 @@ from steps import STEPS, StepTest, fixture, needs_mpi, ranks_of
 # What a user would wrap.
 CLASSES = {
     "bert": "BertLayer",
+    "dropout": "TransformerEncoderLayer,TransformerDecoderLayer",
     "gpt2": "GPT2Block",
     "llama": "LlamaDecoderLayer",
     "mixed": "Linear",

@@ -49,6 +49,8 @@ TRANSFER_TABLE = r"fsdp-rt/transfers\.def"
 # Kinds of programs, and scalars by name, to both.
 PROGRAMS = r"fsdp-rt/programs\.h"
 SCALARS = r"fsdp-rt/scalars\.h"
+# What a step's random numbers are a function of, to both.
+RANDOM = r"fsdp-rt/random\.h"
 # Words of options, beside the enumerations that they stand for.
 SUPPORT = r"fsdp/Support/"
 # What the compiler knows of the runtime.
@@ -101,7 +103,7 @@ ROOMS = [
     Room("lib/Support", [SUPPORT], r"mlir/"),
     Room("include/fsdp/Support", [SUPPORT], r"mlir/"),
     # The dialect knows neither analyses nor passes.
-    Room("lib/Dialect", [DIALECT, TRANSFERS, TRANSFER_TABLE, PROGRAMS, BESIDE],
+    Room("lib/Dialect", [DIALECT, TRANSFERS, TRANSFER_TABLE, PROGRAMS, RANDOM, BESIDE],
          PASS_ROOM + "|mlir/Analysis/"),
     Room("include/fsdp/Dialect", [DIALECT, TRANSFERS, PROGRAMS],
          PASS_ROOM + "|mlir/Analysis/"),
@@ -122,7 +124,7 @@ ROOMS = [
     Room("include/fsdp/Planning", [COSTS, SCHEDULE, ARENA, PLANNING, SUPPORT], IR),
     # Analyses look, and take no options. Step alone makes structs of IR and
     # knows costs; kernels are formed without.
-    Room("lib/Analysis/Contract", [DIALECT, CONTRACT, BESIDE], LOOKS, CHANGES),
+    Room("lib/Analysis/Contract", [DIALECT, CONTRACT, RANDOM, BESIDE], LOOKS, CHANGES),
     Room("include/fsdp/Analysis/Contract", [DIALECT, CONTRACT, SCALARS, SUPPORT],
          LOOKS, CHANGES),
     Room("lib/Analysis/Code", [DIALECT, COSTS, DEVICE_CODE, BESIDE],
@@ -145,7 +147,7 @@ ROOMS = [
     Room("include/fsdp/Analysis/Attention",
          [DIALECT, CONTRACT, KERNELS, ATTENTION], LOOKS + "|" + COST, CHANGES),
     # Passes up to L2 know no runtime, no streams and no LLVM.
-    Room("passes/Partition", [DIALECT, CONTRACT, STEP, PASSES, BESIDE],
+    Room("passes/Partition", [DIALECT, CONTRACT, STEP, PASSES, RANDOM, BESIDE],
          CODE + "|mlir/Dialect/(MemRef|Vector|Async|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|\bstream"),
     Room("passes/Optimize",
@@ -185,7 +187,8 @@ ROOMS = [
          CODE + "|mlir/Dialect/(Linalg|Vector|MemRef|Bufferization)/",
          r"\bLLVM::|fsdp_rt_|->setType\("),
     Room("passes/Lower",
-         [DIALECT, ABI, CODES, TILES, DEPENDENT, SCHEDULE, ARENA, CONTRACT, STEP, ATTENTION,
+         [DIALECT, ABI, CODES, TILES, DEPENDENT, RANDOM, SCHEDULE, ARENA, CONTRACT, STEP,
+          ATTENTION,
           r"Lower/Math/", PASSES, BESIDE],
          COST),
     # Functions of numbers know nothing of steps.

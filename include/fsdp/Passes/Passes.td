@@ -103,6 +103,28 @@ def AssignGroups : Pass<"fsdp-assign-groups", "::mlir::ModuleOp"> {
   ];
 }
 
+def InsertRandom : Pass<"fsdp-insert-random", "::mlir::ModuleOp"> {
+  let summary = "Draws the random numbers that a traced step is given (L0)";
+  let description = [{
+    Each argument with `fsdp.random` becomes an fsdp.random op.
+  }];
+}
+
+def ExpandRandom : Pass<"fsdp-expand-random", "::mlir::ModuleOp"> {
+  let summary = "Makes arithmetic on each element's number of fsdp.random (L1)";
+  let description = [{
+    A program that draws gets the scalars `random_seed`, `random_step` and, where
+    something is drawn that ranks do not share, `random_rank`; one for
+    micro-batches reads its `accumulated`, too. Of these, the site and an element's number
+    fsdp.random_word makes the element, in a linalg.generic that fuses as any
+    other elementwise op. docs/random.md says how.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def BoundRate : Pass<"fsdp-bound-rate", "::mlir::ModuleOp"> {
   let summary = "Keeps an optimizer that divides by the rate finite at 0 (L0)";
   let description = [{
@@ -698,6 +720,15 @@ def ConvertFSDPToRuntime : Pass<"convert-fsdp-to-runtime", "::mlir::ModuleOp"> {
            "write the manifest for code for CUDA devices from this one on, as "
            "sm_80">
   ];
+}
+
+def ExpandRandomWords : Pass<"fsdp-expand-random-words"> {
+  let summary = "Replaces fsdp.random_word by the rounds of Philox4x32-10";
+  let description = [{
+    Of scalars and of vectors. Words of one block in one place have their rounds
+    in common once CSE has run.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def ExpandMath : Pass<"fsdp-expand-math"> {

@@ -7,6 +7,7 @@
 
 #include "InstructionUnits.h"
 #include "MemoryAccess.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -48,7 +49,13 @@ static int64_t getMathInstructions(Operation &op) {
   return 40;
 }
 
+/// Of a word of Philox4x32-10, where a thread has the four words of a block: a
+/// quarter of 20 products and 20 exclusive ors of three words, and a choice.
+constexpr int64_t kRandomWordInstructions = 13;
+
 int64_t fsdp::getInstructions(Operation &op) {
+  if (isa<RandomWordOp>(op))
+    return kRandomWordInstructions * getLanes(op.getResult(0).getType());
   if (isa<math::MathDialect>(op.getDialect()))
     return getMathInstructions(op) * getLanes(op.getResult(0).getType());
   if (isa<arith::ArithDialect>(op.getDialect())) {
@@ -135,6 +142,14 @@ std::array<double, kNumLaneUnits> fsdp::getUnitWork(Operation &op) {
   auto add = [&](LaneUnit unit, double results) {
     work[unsigned(unit)] += results;
   };
+  if (isa<RandomWordOp>(op)) {
+    // Each product has two words, which go through the units of f32 at half
+    // their rate.
+    double lanes = double(getLanes(op.getResult(0).getType()));
+    add(LaneUnit::Float, 10 * lanes);
+    add(LaneUnit::Integer, 8 * lanes);
+    return work;
+  }
   bool isMath = isa<math::MathDialect>(op.getDialect());
   if (isMath || isa<arith::ArithDialect>(op.getDialect())) {
     Results results = isMath ? getMathResults(op) : getArithResults(op);

@@ -206,7 +206,7 @@ void AttributeVerifier::checkFunction(func::FuncOp func) {
     known = traced;
   check(func, llvm::to_vector(func->getDiscardableAttrs()), known, name);
   StringRef arguments[] = {names::kParam, names::kBuffer, names::kInput,
-                           names::kOptimizerRole};
+                           names::kRandom, names::kOptimizerRole};
   StringRef results[] = {names::kLoss,   names::kLossCount,
                          names::kGrad,   names::kBufferUpdate,
                          names::kOutput, names::kOptimizerRole};

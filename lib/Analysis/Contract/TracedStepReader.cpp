@@ -12,7 +12,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "TracedStepReader.h"
+#include "ArgumentTypes.h"
 #include "Initialiser.h"
+#include "RandomEntries.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Dialect/FSDP/IR/JsonText.h"
 
@@ -77,6 +79,7 @@ private:
   void readParam(BlockArgument arg, DictionaryAttr param, StringAttr name);
   void readBuffer(BlockArgument arg, DictionaryAttr buffer, StringAttr name);
   void readInput(BlockArgument arg, DictionaryAttr input, StringAttr name);
+  void readRandom(BlockArgument arg, DictionaryAttr random, StringAttr name);
   void readShift(DictionaryAttr input, StringAttr name);
   void readValues(InputInfo &info, DictionaryAttr input);
   void readCount(unsigned index);
@@ -154,58 +157,42 @@ void StepReader::readArgument(BlockArgument arg) {
     return attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
   };
   DictionaryAttr param = entry(names::kParam), buffer = entry(names::kBuffer),
-                 input = entry(names::kInput);
+                 input = entry(names::kInput), random = entry(names::kRandom);
   // input_c2
-  if (!!param + !!buffer + !!input != 1) {
+  if (!!param + !!buffer + !!input + !!random != 1) {
     error("input_c2: expected ")
-        << where << " with one of fsdp.param, fsdp.buffer and fsdp.input, got "
+        << where
+        << " with one of fsdp.param, fsdp.buffer, fsdp.input and fsdp.random, "
+           "got "
         << (attrs ? Attribute(attrs)
                   : Attribute(DictionaryAttr::get(step.func.getContext())));
     return;
   }
   // input_c3
-  StringAttr name = input ? getName(input, "name", where)
-                          : getName(param ? param : buffer, "fqn", where);
+  StringAttr name = input || random
+                        ? getName(input ? input : random, "name", where)
+                        : getName(param ? param : buffer, "fqn", where);
   if (!name)
     return;
-  // input_c5
-  auto type = dyn_cast<RankedTensorType>(arg.getType());
-  if (!type || !type.hasStaticShape()) {
-    error("input_c5: expected a tensor of static shape for ")
-        << where << " (" << name << "), got " << arg.getType();
-    return;
-  }
-  if (!isOfCountableRank(type)) {
-    error("input_c5: expected a tensor of at most ")
-        << kMostRank << " dimensions for " << where << " (" << name << "), got "
-        << type.getRank();
-    return;
-  }
-  if (!isOfCountableBytes(type)) {
-    error("input_c5: expected a tensor of at most ")
-        << kMostTensorBytes << " bytes for " << where << " (" << name
-        << "), got " << type;
+  if (std::string fault = findArgumentFault(
+          arg.getType(), where + " (\"" + name.str() + "\")", bool(param));
+      !fault.empty()) {
+    error(fault);
     return;
   }
   if (!claimName(name.getValue(), param    ? "a parameter"
                                   : buffer ? "a buffer"
-                                           : "an input"))
+                                  : input  ? "an input"
+                                           : "random numbers"))
     return;
-  // input_c6
-  Type element = type.getElementType();
-  if (param && !isStoredFloat(element))
-    error("input_c6: expected f32, f64, f16 or bf16 elements for parameter ")
-        << name << ", got " << type;
-  else if (!isStoredFloat(element) && !isStoredInteger(element))
-    error("input_c6: expected f32, f64, f16, bf16, i1, i8, i16, i32 or i64 "
-          "elements for ")
-        << name << ", got " << type;
-  else if (param)
+  if (param)
     readParam(arg, param, name);
   else if (buffer)
     readBuffer(arg, buffer, name);
-  else
+  else if (input)
     readInput(arg, input, name);
+  else
+    readRandom(arg, random, name);
 }
 
 void StepReader::readParam(BlockArgument arg, DictionaryAttr param,
@@ -283,6 +270,27 @@ void StepReader::readInput(BlockArgument arg, DictionaryAttr input,
         << name << ", got " << *info.low << " and " << *info.high;
   readValues(info, input);
   step.inputs.push_back(info);
+}
+
+void StepReader::readRandom(BlockArgument arg, DictionaryAttr random,
+                            StringAttr name) {
+  checkEntries(random, {"name", "kind", "site", "shared"}, name.getValue());
+  // input_c25
+  if (step.kind == ProgramKind::eval)
+    error("input_c25: expected an evaluation that draws no random numbers, got "
+          "some for ")
+        << name;
+  RandomInfo info{arg, RandomKind::bits, 0};
+  if (std::string fault = readRandomEntries(random, info); !fault.empty()) {
+    error("input_c25: expected ") << fault << " for " << name;
+    return;
+  }
+  for (const RandomInfo &other : step.randoms)
+    if (other.site == info.site)
+      error("input_c25: expected sites used once, got ")
+          << info.site << " for " << name << " and argument #"
+          << other.arg.getArgNumber();
+  step.randoms.push_back(info);
 }
 
 void StepReader::readShift(DictionaryAttr input, StringAttr name) {

@@ -259,6 +259,8 @@ int64_t fsdp::getBodyCost(linalg::GenericOp op) {
       cost += 4;
     else if (isa<math::AbsFOp, math::FmaOp, math::FloorOp, math::CeilOp>(inner))
       cost += 1;
+    else if (isa<RandomWordOp>(inner))
+      cost += 20;
     else if (isa<math::MathDialect>(inner.getDialect()))
       cost += 16;
     else if (!inner.hasTrait<OpTrait::ConstantLike>())

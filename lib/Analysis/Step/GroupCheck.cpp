@@ -182,9 +182,8 @@ LogicalResult ResultChecker::checkAccumulated(Operation *maker, Value whole,
   const Distribution &form = made.form;
   if (made.fault)
     return report(*made.fault);
-  bool readsBatch = reads(whole, [&](unsigned i) {
-    return bool(step.getArgAttr(i, names::kInput));
-  });
+  bool readsBatch =
+      reads(whole, [&](unsigned i) { return isOfBatch(step, i); });
   if (!readsBatch || !readsState(whole, state))
     return maker->emitOpError("expected what @")
            << state.getSymName()

@@ -74,6 +74,9 @@ static int64_t getExecutions(Operation *op) {
 /// is made of several such steps (a power is a logarithm and an exponential)
 /// counts as several.
 static int64_t getFlops(Operation &op) {
+  // Ten rounds, which vectors compute for each of a block's words.
+  if (isa<RandomWordOp>(op))
+    return 40;
   if (op.getNumResults() != 1)
     return 0;
   bool compares = isa<arith::CmpFOp>(op);

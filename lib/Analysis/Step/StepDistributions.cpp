@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "StepDistributions.h"
+#include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -99,6 +100,15 @@ Distribution StepDistributions::getAccumulated(StateOp state) const {
   return form;
 }
 
+bool fsdp::isOfBatch(ProgramOp program, unsigned argument) {
+  if (program.getArgAttr(argument, names::kInput))
+    return true;
+  auto scalar =
+      program.getArgAttrOfType<DictionaryAttr>(argument, names::kScalar);
+  auto name = scalar ? scalar.getAs<StringAttr>("name") : nullptr;
+  return name && name.getValue() == scalars::randomRank.name;
+}
+
 /// Shards are equal on replicas when the step begins; batches, and buffers of a
 /// rank's own, differ everywhere. So do parameters whose gradients are not
 /// reduced.
@@ -106,8 +116,9 @@ void StepDistributions::addArguments() {
   for (BlockArgument arg : step.getArguments()) {
     unsigned i = arg.getArgNumber();
     StateOp state = states.getRead(i);
-    bool isEqual = step.getArgAttr(i, names::kScalar) ||
-                   (state && state.getKind() == StateKind::optimizer);
+    bool isEqual =
+        (step.getArgAttr(i, names::kScalar) && !isOfBatch(step, i)) ||
+        (state && state.getKind() == StateKind::optimizer);
     Distribution &form = known[arg].form;
     if (state && state.getKind() == StateKind::accumulator) {
       form = getAccumulated(state);
@@ -116,7 +127,7 @@ void StepDistributions::addArguments() {
       if (isIgnored(flat))
         form.batch = all;
     } else if (state ? state.getKind() == StateKind::buffer
-                     : bool(step.getArgAttr(i, names::kInput))) {
+                     : isOfBatch(step, i)) {
       form.batch = all;
     } else if (!isEqual) {
       // Nobody says what it is.

@@ -20,6 +20,10 @@
 
 namespace mlir::fsdp {
 
+/// Whether each rank has an argument of its own when the program begins: a
+/// tensor of its batch, or what it draws random numbers by.
+bool isOfBatch(ProgramOp program, unsigned argument);
+
 /// A value that is not what its maker wanted, in @op.
 struct StepFault {
   Operation *op;

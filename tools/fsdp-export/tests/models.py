@@ -85,7 +85,7 @@ def dynamic():
 
 
 def random():
-    return _linear(lambda m, x: (m(x) * torch.randn(2, 4)).sum())
+    return _linear(lambda m, x: (m(x) * torch.randperm(4)).sum())
 
 
 def compiled_differently():
@@ -241,8 +241,8 @@ def mixed_types():
     return model, inputs, loss
 
 
-def bernoulli():
-    return _linear(lambda m, x: (m(x) * torch.bernoulli(x / 2)).sum())
+def poisson():
+    return _linear(lambda m, x: (m(x) * torch.poisson(x.abs())).sum())
 
 
 def flex():

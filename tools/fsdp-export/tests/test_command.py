@@ -61,8 +61,8 @@ def run(capsys, *args) -> tuple[int, str]:
     (["py:models:dynamic"], "got aten.index.Tensor in the root module"),
     (["py:models:no_derivative"], "cannot be differentiated: derivative for "),
     (["py:models:complex_numbers"], "got complex ones from aten._fft_r2c"),
-    (["py:models:random"], "got randn in the root module ("),
-    (["py:models:bernoulli"], "random numbers, got bernoulli in the root"),
+    (["py:models:random"], "got randperm in the root module ("),
+    (["py:models:poisson"], "got poisson in the root"),
     (["py:models:mixed_types"], "in one type, got f32 and bf16 in head ("),
     (["py:models:float_ids"], "ids, labels and indices of i64 (torch.long), "
      "got float32 in embedding ("),

@@ -34,6 +34,8 @@
 // - input_c22: fsdp.program is "train" or "eval", on functions of their own.
 // - input_c23: functions agree on parameters and buffers.
 // - input_c24: an evaluation has no gradients and updates, and some output.
+// - input_c25: what is drawn has a kind, elements of its type, and a site that
+//   no other has; evaluations draw nothing.
 // - optimizer_c1: @optimizer has a body of one block.
 // - optimizer_c2: each argument and result has a role, a name and numbers.
 // - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.
@@ -120,6 +122,15 @@ struct InputInfo {
   std::optional<std::pair<int64_t, int64_t>> draw;
 };
 
+/// A tensor of random numbers, which fsdp.random draws.
+struct RandomInfo {
+  BlockArgument arg;
+  RandomKind kind;
+  int64_t site;
+  /// The same on all ranks.
+  bool shared = false;
+};
+
 /// A result of an evaluation that the caller may ask for.
 struct OutputInfo {
   unsigned result;
@@ -143,6 +154,7 @@ struct TracedStep {
   SmallVector<ParamInfo> params;
   SmallVector<BufferInfo> buffers;
   SmallVector<InputInfo> inputs;
+  SmallVector<RandomInfo> randoms;
   SmallVector<OutputInfo> outputs;
   SmallVector<ModuleInfo> modules;
   /// The result that is the loss; an evaluation may have none.

@@ -81,6 +81,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="sum/count: the loss is a sum over what counts, of all ranks and "
         "micro-batches, by the number of it; of a step that returns (sum, "
         "count), or a cross entropy that is a mean; default mean")
+    add("--dropout", action="store_true",
+        help="keep dropout: its masks are drawn anew in each step, by "
+        "--random-seed of the run; default: it is set to 0")
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")
@@ -157,7 +160,7 @@ def _run(args: argparse.Namespace) -> None:
         optimizer = None
     lines = export(step, args.output, Options(
         optimizer, args.locations, args.with_params, args.reference,
-        args.skew, args.seed, args.verify, evaluation))
+        args.skew, args.seed, args.verify, evaluation, args.dropout))
     print(f"{args.output}: " + "\n  ".join(lines))
 
 

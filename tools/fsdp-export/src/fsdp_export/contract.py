@@ -66,6 +66,9 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
              "init": inits[h.fqn], **_sign(h.tensor)})} for h in joint.buffers]
         arguments += [{"fsdp.input": _input(name, joint)}
                       for name in joint.inputs]
+        arguments += [{"fsdp.random": ir.DictAttr.get(
+            {"name": _text(draw.name), "kind": _text(draw.kind),
+             "site": _integer(draw.site)})} for draw in joint.draws]
         results = [{"fsdp.loss": ir.UnitAttr.get()}]
         results += [{"fsdp.grad": ir.DictAttr.get({"fqn": _text(n)})}
                     for n in joint.gradients]

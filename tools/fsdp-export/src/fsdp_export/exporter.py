@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from . import (checkpointing, configuration, evaluation, gradients, reference,
                verification)
 from .contract import annotate, annotate_evaluation
+from .draws import draw_by_site
 from .dropout import silence_functions
 from .errors import ExportError
 from .joint import Joint, trace
@@ -38,6 +39,8 @@ class Options:
     verify: bool = True
     # Inputs of a function that evaluates; None: there is none.
     evaluation: dict[str, torch.Tensor] | None = None
+    # Dropout of train mode stays; else it is set to 0.
+    dropout: bool = False
 
 
 def export(step: Step, target: Path, options: Options) -> list[str]:
@@ -45,10 +48,14 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
 
     Raises ExportError, and leaves `target` alone then.
     """
-    dropouts = remove_dropout(step.module)
-    functions = silence_functions(step)
+    dropouts, functions = [], None
+    if not options.dropout:
+        dropouts = remove_dropout(step.module)
+        functions = silence_functions(step)
+    draw_by_site(step)
     joint = trace(step, options.verify or bool(options.reference))
-    dropouts += [f"{name}()" for name, _ in functions.places]
+    if functions:
+        dropouts += [f"{name}()" for name, _ in functions.places]
     module = lower(joint.graph, "forward_backward")
     verified = _verify(step, joint, module, options)
     evaluated, expected = [], {}
@@ -162,6 +169,10 @@ def _report(joint: Joint, dropouts: list[str], needs_file: bool) -> list[str]:
     if dropouts:
         lines.append(f"dropout set to 0 in {len(dropouts)} places: "
                      + ", ".join(sorted({*dropouts})))
+    if joint.draws:
+        modules = sorted({draw.path or "the root" for draw in joint.draws})
+        lines.append(f"random numbers drawn in {len(joint.draws)} places: "
+                     + ", ".join(modules))
     if needs_file:
         lines.append("some initial values are only in params.safetensors")
     for name, value in joint.inputs.items():

@@ -16,6 +16,7 @@ import math
 
 import torch
 
+from . import draws
 from .bounds import Bounds
 from .eager import WatchNarrow, converted, disturbed, restored
 from .step import Step, buffers_of, parameters_of
@@ -106,11 +107,12 @@ def _gradients(step: Step, batches: dict[str, torch.Tensor],
                     held.tensor.copy_(value)
             for held in parameters:
                 held.tensor.grad = None
-            loss = step.loss(step.module, *(
-                b[0, rank].clone() for b in batches.values()))
-            count = step.take_count()
-            counts += 1 if count is None else count.item()
-            step.differentiate(loss)
+            with draws.at(0, rank):
+                loss = step.loss(step.module, *(
+                    b[0, rank].clone() for b in batches.values()))
+                count = step.take_count()
+                counts += 1 if count is None else count.item()
+                step.differentiate(loss)
             for held in parameters:
                 if held.tensor.grad is not None:
                     part = held.tensor.grad.double()

@@ -25,6 +25,7 @@ from .attention import attention_lowering
 from .bounds import Bounds, input_bounds
 from .causality import Prediction, is_cheap, sees_later_tokens
 from .decompositions import decompositions
+from .draws import Draw, make_arguments
 from .eager import fill_caches
 from .errors import ExportError
 from .folding import fold_constants
@@ -41,7 +42,7 @@ aten = torch.ops.aten
 class Joint:
     """The joint graph and what its arguments and results are.
 
-    Arguments: `parameters`, `buffers`, `inputs`; results: the loss, the
+    Arguments: `parameters`, `buffers`, `inputs`, `draws`; results: the loss, the
     gradients of `gradients` (where it `evaluates`: the outputs of these names),
     the new values of `updates`, and over how many a loss that `is_sum` is one.
     `unused` names
@@ -69,9 +70,10 @@ class Joint:
     left_out: dict[str, str] = field(default_factory=dict)
     checkpointed: list[str] = field(default_factory=list)
     nameless_checkpoints: int = 0
+    draws: list[Draw] = field(default_factory=list)
 
     def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The graph's results for parameters, buffers and inputs."""
+        """The graph's results for parameters, buffers, inputs and draws."""
         results = graphs.Run(self.graph).run(
             *map(unsigned.as_signed, arguments))
         return self.restore(results)
@@ -160,6 +162,11 @@ def trace(step: Step, compare: bool = True) -> Joint:
     graphs.count_from_front(graph)
     graphs.fit_scalars(graph)
     messages.refuse_randomness(graph.graph, first.graph.graph)
+    draws = make_arguments(graph)
+    if step.evaluates and draws:
+        raise ExportError(
+            "expected an evaluation without random numbers, got one that draws "
+            f"them in {draws[0].path or 'the root module'}")
     unfolded = graphs.copied(graph)
     fold_constants(graph)
     gradients = [parameters[i].fqn for i in first.gradients]
@@ -168,7 +175,7 @@ def trace(step: Step, compare: bool = True) -> Joint:
     return Joint(graph, unfolded, parameters, buffers, step.inputs,
                  first.outputs or gradients, unused, updates, bounds, shifts,
                  step.evaluates, first.is_sum, first.left_out, first.checkpointed,
-                 first.nameless_checkpoints)
+                 first.nameless_checkpoints, draws)
 
 
 def _check_ranks(step: Step, parameters: Sequence[Held],

@@ -79,7 +79,7 @@ def refuse_mixed_products(graph: fx.Graph) -> None:
 
 
 def refuse_randomness(graph: fx.Graph, traced: fx.Graph) -> None:
-    """A step is a function: it may not draw random numbers.
+    """What a step draws, draws.py knows how to draw, but not everything.
 
     `graph` is what remains of `traced`, where operations have the names that
     the user called.
@@ -90,9 +90,9 @@ def refuse_randomness(graph: fx.Graph, traced: fx.Graph) -> None:
     node = (_random(traced) or remaining)[0]
     name = str(node.target).removeprefix("aten.").split(".")[0]
     raise ExportError(
-        f"expected a step without random numbers, got {name} in "
-        f"{place_of(node)}; set dropout to 0 or call eval() on the part that "
-        "draws them, or draw them outside and make them an input")
+        "expected random numbers of dropout, bernoulli, rand, randn, uniform_ "
+        f"or normal_, got {name} in {place_of(node)}; make it of these, or draw "
+        "it outside and make it an input")
 
 
 def _random(graph: fx.Graph) -> list[fx.Node]:

@@ -16,6 +16,7 @@ import math
 
 import torch
 
+from . import draws
 from .batches import ascending, sort
 from .bounds import Bounds
 from .eager import converted, disturbed, restored
@@ -137,10 +138,11 @@ def _train_here(step: Step, optimizer: Optimizer,
             update.zero_grad(set_to_none=True)
             # A step may assign its buffers: they are others each time.
             _copy(state, [h.tensor for h in buffers_of(step.module)])
-            loss = step.loss(step.module, *(b[i, rank].clone()
-                                            for b in batches.values()))
-            count = step.take_count()
-            step.differentiate(loss)
+            with draws.at(i, rank):
+                loss = step.loss(step.module, *(b[i, rank].clone()
+                                                for b in batches.values()))
+                count = step.take_count()
+                step.differentiate(loss)
             _copy([h.tensor for h in buffers_of(step.module)], state)
             losses.append(loss.item())
             counts.append(1 if count is None else count.item())

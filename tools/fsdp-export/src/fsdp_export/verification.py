@@ -338,7 +338,8 @@ def _compare_graph(judge: _Judge) -> None:
     with torch.no_grad():
         for i, batch in enumerate(judge.batches):
             got = run([*judge.parameters(i).values(), *buffers.values(),
-                       *batch.inputs.values()])
+                       *batch.inputs.values(),
+                       *(d.values() for d in joint.draws)])
             judge.compare("the traced graph", i, got)
             buffers |= zip(joint.updates, got[1 + len(joint.gradients):])
 
@@ -362,7 +363,8 @@ def _compare_module(judge: _Judge, module: ir.Module) -> None:
     joint, last = judge.joint, len(judge.batches) - 1
     arguments = [*judge.parameters(last).values(),
                  *judge.buffers(last).values(),
-                 *judge.batches[last].inputs.values()]
+                 *judge.batches[last].inputs.values(),
+                 *(d.values() for d in joint.draws)]
     try:
         got = joint.restore(interpreter.run(module, arguments, judge.wide))
     except interpreter.AssertionFailed as error:

@@ -56,6 +56,9 @@ std::string listWords(Enum last, StringRef quote = "") {
   return list;
 }
 
+/// The type of elements that are drawn.
+Type getRandomType(RandomKind kind, MLIRContext *context);
+
 /// The order in which a step's ops are issued.
 struct IssueOrder : SideEffects::Resource::Base<IssueOrder> {
   StringRef getName() final { return "fsdp.issue_order"; }

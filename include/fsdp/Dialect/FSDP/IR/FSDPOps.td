@@ -517,6 +517,7 @@ def FSDP_LaunchOp : FSDP_PlacedOp<"launch", [
 }
 
 include "fsdp/Dialect/FSDP/IR/FSDPAttentionOps.td"
+include "fsdp/Dialect/FSDP/IR/FSDPRandomOps.td"
 include "fsdp/Dialect/FSDP/IR/FSDPScheduleOps.td"
 include "fsdp/Dialect/FSDP/IR/FSDPProgramOps.td"
 
