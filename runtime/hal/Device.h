@@ -14,10 +14,10 @@
 #define FSDP_RT_HAL_DEVICE_H
 
 #include "core/Status.h"
-#include "hal/CallRecord.h"
 #include "hal/Layout.h"
 #include "hal/Memory.h"
 #include "hal/Recording.h"
+#include "hal/RunRequest.h"
 
 #include <cstdint>
 #include <map>
@@ -38,11 +38,17 @@ struct DeviceOptions {
   std::map<std::string, std::string> settings;
 };
 
+/// Of any device.
+constexpr int mostPendingRuns = 2;
+
 /// A program as a device keeps it.
 class Executable {
 public:
   virtual ~Executable() = default;
   const Recording &recording() const { return recording_; }
+  /// How many runs, this one's included, may be pending when this program is
+  /// given to the device: at most mostPendingRuns.
+  virtual int maxPending() const { return 1; }
 
 protected:
   explicit Executable(Recording recording) : recording_(std::move(recording)) {}
@@ -71,20 +77,6 @@ struct RunTimes {
     transfers += other.transfers;
     return *this;
   }
-};
-
-/// Takes records of what has run, on the device's caller's thread.
-class RunLog {
-public:
-  virtual ~RunLog() = default;
-  virtual void record(const CallRecord &call) = 0;
-};
-
-struct RunRequest {
-  /// Null: nobody wants records.
-  RunLog *log = nullptr;
-  /// What the message of a failing check adds to its own text.
-  std::string checkNote;
 };
 
 /// What reports say of a device.
@@ -131,14 +123,19 @@ public:
   /// open channels. The executable must not outlive the device.
   virtual Result<std::unique_ptr<Executable>> load(Recording recording) = 0;
 
-  /// Puts one run on the queues. `request` must live until synchronize() is
-  /// over. What cannot even be enqueued fails the device.
-  virtual Status execute(Executable &executable, const RunRequest &request) = 0;
+  /// Puts one run on the queues, after those that are pending: more of them
+  /// than the program's maxPending() are waited for. `request` must live until
+  /// the run has been waited for. What cannot even be enqueued fails the
+  /// device, after pending runs have come to their ends.
+  virtual Status execute(Executable &executable, RunRequest &request) = 0;
 
-  /// Returns when all that was put on queues is complete and every record has
-  /// been given to its log, with the device's first failure. A device that has
-  /// failed aborts the other ranks (World::abort) and stays failed. Adds to
-  /// `times` what the runs took.
+  /// Returns when the oldest pending run is complete, its results are in its
+  /// request and its records have been given to its log; with the device's
+  /// first failure. A device that has failed aborts the other ranks
+  /// (World::abort) and stays failed. Adds to `times` what runs took that it
+  /// has not told of.
+  virtual Status awaitOldest(RunTimes &times) = 0;
+  /// The same of all pending runs.
   virtual Status synchronize(RunTimes &times) = 0;
 };
 

@@ -119,36 +119,52 @@ void Rank::setScalar(size_t program, const std::string &name, double value) {
     scalars_[program][scalar - owner.scalars.data()] = value;
 }
 
-Status Rank::run(size_t program) {
+Status Rank::issue(size_t program) {
   const Program &running = manifest_.programs[program];
+  hal::RunRequest &request = executor_->next();
   // A program may use a scalar's place for something else once it is read.
+  request.scalars.clear();
   for (size_t i = 0; i < running.scalars.size(); ++i) {
     const Scalar &scalar = running.scalars[i];
-    char value[8];
-    storeNumber(scalar.dtype, scalars_[program][i], value);
-    if (Status s =
-            device().upload(scalar.offset, value, dtypeSize(scalar.dtype)))
-      return s;
+    hal::RunNumber &number = request.scalars.emplace_back();
+    number.offset = scalar.offset;
+    number.bytes = dtypeSize(scalar.dtype);
+    storeNumber(scalar.dtype, scalars_[program][i], number.value);
   }
+  request.results.clear();
+  for (const char *name : {"loss", "loss_count", "grad_norm"})
+    if (const Output *output = running.findOutput(name);
+        output && output->bytes() == dtypeSize(output->dtype)) {
+      hal::RunNumber &number = request.results.emplace_back();
+      number.offset = output->offset;
+      number.bytes = output->bytes();
+    }
   hal::Executable &code = *programs_[program];
   if (!running.traits().hasBackward)
-    return executor_->run(code);
+    return executor_->issue(code, std::nullopt);
   const Scalar *accumulated = running.findScalar(scalars::accumulated.name);
   bool isFirst = !accumulated ||
                  scalars_[program][accumulated - running.scalars.data()] == 0;
-  return executor_->step(code, isFirst, running.traits().updates);
+  return executor_->issue(code, StepPart{isFirst, running.traits().updates});
 }
 
-Status Rank::load(const Output &output, double &number) {
-  char value[8];
-  if (Status s =
-          device().download(output.offset, value, dtypeSize(output.dtype)))
+Status Rank::run(size_t program) {
+  if (Status s = issue(program))
     return s;
-  number = loadNumber(output.dtype, value);
-  return Status::ok();
+  return finish();
 }
 
-Status Rank::addLoss(const Program &program, LossSum &sum) {
+Status Rank::load(const Output &output, double &number) const {
+  for (const hal::RunNumber &result : executor_->finished().results)
+    if (result.offset == output.offset) {
+      number = loadNumber(output.dtype, result.value);
+      return Status::ok();
+    }
+  return Status::internal("expected a number that the last run returned, got '" +
+                          output.name + "'");
+}
+
+Status Rank::addLoss(const Program &program, LossSum &sum) const {
   double loss = 0, count = 1;
   if (Status s = load(*program.findOutput("loss"), loss))
     return s;

@@ -70,11 +70,18 @@ public:
   /// Runs the manifest's program `program` on the inputs in the arena; only
   /// training steps are counted, profiled and traced. Collective.
   Status run(size_t program);
-  /// Reads a number that the program which ran last left in the device's
-  /// memory.
-  Status load(const data::Output &output, double &number);
-  /// Adds the loss that `program`, which ran last, returned.
-  Status addLoss(const data::Program &program, LossSum &sum);
+  /// The same in two halves, between which other runs may be issued: as many as
+  /// maxPending() says may be under way.
+  Status issue(size_t program);
+  Status finish() { return executor_->finish(); }
+  int maxPending(size_t program) const {
+    return programs_[program]->maxPending();
+  }
+  /// Reads a number that the run which was finished last returned: its loss,
+  /// what that counts, or a gradient norm.
+  Status load(const data::Output &output, double &number) const;
+  /// Adds the loss that `program`, which was finished last, returned.
+  Status addLoss(const data::Program &program, LossSum &sum) const;
 
   /// Copies a whole parameter or buffer (of rank 0) between the ranks' memories
   /// and `whole`, row-major. Collective; where `whole` is null, a rank takes

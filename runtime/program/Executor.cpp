@@ -9,6 +9,7 @@
 
 #include "core/Clock.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -47,33 +48,61 @@ Executor::load(const fsdp_rt_program &program,
   return device_->load(std::move(*recording));
 }
 
-Status Executor::run(hal::Executable &program) {
-  request_.log = nullptr;
-  hal::RunTimes times;
-  Status enqueued = device_->execute(program, request_);
-  Status status = device_->synchronize(times);
-  return status ? status : enqueued;
+Status Executor::issue(hal::Executable &program, std::optional<StepPart> part) {
+  if (pending() == program.maxPending())
+    return Status::internal("expected at most " + std::to_string(pending()) +
+                            " pending runs, got one more");
+  Run &run = at(issued_);
+  run.program = &program;
+  run.part = part;
+  run.request.log = part && recorder_.isEnabled() ? this : nullptr;
+  run.request.checkNote = checkNote_;
+  run.request.isComplete = false;
+  run.begin = nowNanoseconds();
+  if (Status s = device_->execute(program, run.request))
+    return s;
+  ++issued_;
+  return Status::ok();
 }
 
-Status Executor::step(hal::Executable &program, bool isFirst, bool isLast) {
+Status Executor::finish() {
+  Run &run = at(finished_++);
+  hal::RunTimes others;
   StepTimes &times = counters_.lastStep;
-  if (isFirst)
+  if (run.part && run.part->isFirst)
     times = StepTimes();
-  request_.log = recorder_.isEnabled() ? this : nullptr;
-  int64_t begin = nowNanoseconds();
-  Status enqueued = device_->execute(program, request_);
-  Status status = device_->synchronize(times);
-  times.total += nowNanoseconds() - begin;
+  Status status;
+  // Of a device that has failed since, some runs were complete before.
+  if (!run.request.isComplete)
+    status = device_->awaitOldest(run.part ? times : others);
+  // Where runs are issued ahead, one begins when the one before ends.
+  int64_t begin = std::max(run.begin, lastEnd_);
+  lastEnd_ = nowNanoseconds();
+  if (!run.part)
+    return status;
+  times.total += lastEnd_ - begin;
   times.other = times.total - times.matmul - times.kernels -
                 times.communication - times.waiting;
-  if (enqueued || status)
-    return status ? status : enqueued;
-  counters_ += program.recording().traffic();
-  if (isLast) {
+  if (status)
+    return status;
+  counters_ += run.program->recording().traffic();
+  if (run.part->isLast) {
     ++counters_.steps;
     counters_.allSteps += times;
   }
   return Status::ok();
+}
+
+Status Executor::step(hal::Executable &program, StepPart part) {
+  if (Status s = issue(program, part))
+    return s;
+  return finish();
+}
+
+Status Executor::run(hal::Executable &program) {
+  if (Status s = issue(program, std::nullopt))
+    return s;
+  return finish();
 }
 
 void Executor::record(const CallRecord &call) {

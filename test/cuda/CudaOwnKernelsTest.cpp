@@ -26,6 +26,8 @@ namespace {
 using rt::Status;
 
 constexpr int64_t arenaBytes = 4 << 20;
+/// More than a block has.
+constexpr int64_t ownKernelNumbers = rt::ownKernelBlock + 3;
 
 class CudaOwnKernels : public testing::Test {
 protected:
@@ -60,7 +62,7 @@ protected:
 
   void run(const rt::OwnLaunch &launch) {
     EXPECT_CUDA_OK(copies_->finish());
-    enqueue(rt::markLaunch(at(arenaBytes - 4)), /*early=*/false);
+    enqueue(rt::markLaunch(at(arenaBytes - 8)), /*early=*/false);
     enqueue(launch, /*early=*/true);
     EXPECT_CUDA_OK(
         context_->check(context_->api().streamSynchronize(stream_->get()),
@@ -112,6 +114,12 @@ protected:
     EXPECT_EQ(download(dst + bytes, 1), guard);
     if (!wanted.isInPlace)
       EXPECT_EQ(download(own, bytes), sources[size_t(wanted.place)]);
+  }
+
+  uint64_t numberAt(int64_t offset) {
+    uint64_t number = 0;
+    std::memcpy(&number, download(offset, 8).data(), 8);
+    return number;
   }
 
 private:
@@ -166,10 +174,89 @@ TEST_F(CudaOwnKernels, SearchFindsTheFirstByte) {
   EXPECT_EQ(search(buffer), uint64_t(256 * 300 + 7));
 }
 
-TEST_F(CudaOwnKernels, MarksAreOnes) {
+/// As RunNumbers launches it.
+rt::OwnLaunch beginRun(uint64_t run, rt::cu::Pointer current,
+                       rt::cu::Pointer numbers, rt::cu::Pointer base,
+                       uint64_t count) {
+  return {rt::beginRunKernel(), {run, current, numbers, base, count}};
+}
+
+TEST_F(CudaOwnKernels, MarksAreTheirRun) {
   upload(64, Bytes(8, 0));
-  run(rt::markLaunch(at(64)));
-  EXPECT_EQ(download(64, 8), Bytes({1, 0, 0, 0, 0, 0, 0, 0}));
+  for (uint64_t number : {uint64_t(1), uint64_t(2), uint64_t(1) << 40}) {
+    run(beginRun(number, at(0), at(0), at(0), 0));
+    run(rt::markLaunch(at(64)));
+    for (int64_t place : {0, 64})
+      EXPECT_EQ(numberAt(place), number);
+  }
+}
+
+/// Every number of bytes, at places that are not aligned, and back.
+TEST_F(CudaOwnKernels, NumbersOfARun) {
+  constexpr int64_t base = 8192;
+  std::vector<rt::PlacedNumber> numbers(ownKernelNumbers);
+  Bytes expected(size_t(16 * ownKernelNumbers), char(0x55));
+  for (int64_t i = 0; i < ownKernelNumbers; ++i) {
+    rt::PlacedNumber &number = numbers[size_t(i)];
+    number.offset = 16 * i + i % 5;
+    number.bytes = 1 + i % 8;
+    for (int64_t byte = 0; byte < 8; ++byte)
+      number.value[byte] = char(i + 31 * byte);
+    std::memcpy(expected.data() + number.offset, number.value,
+                size_t(number.bytes));
+  }
+  auto bytesOf = [](const std::vector<rt::PlacedNumber> &of) {
+    auto data = reinterpret_cast<const char *>(of.data());
+    return Bytes(data, data + of.size() * sizeof(rt::PlacedNumber));
+  };
+  upload(16, bytesOf(numbers));
+  upload(base, Bytes(expected.size(), char(0x55)));
+  auto count = static_cast<uint64_t>(ownKernelNumbers);
+  rt::OwnLaunch launch = beginRun(7, at(0), at(16), at(base), count);
+  launch.kernel.grid = 2;
+  run(launch);
+  EXPECT_EQ(download(base, int64_t(expected.size())), expected);
+  std::vector<rt::PlacedNumber> empty = numbers;
+  for (rt::PlacedNumber &number : empty)
+    std::memset(number.value, 0, 8);
+  upload(16, bytesOf(empty));
+  launch = {rt::endRunKernel(), {at(16), at(base), count}};
+  launch.kernel.grid = 2;
+  run(launch);
+  for (rt::PlacedNumber &number : numbers)
+    std::memset(number.value + number.bytes, 0, size_t(8 - number.bytes));
+  EXPECT_EQ(download(16, int64_t(sizeof(rt::PlacedNumber)) * ownKernelNumbers),
+            bytesOf(numbers));
+}
+
+/// The first run that failed is what is reported, whatever later ones find.
+TEST_F(CudaOwnKernels, ReportsOfRuns) {
+  constexpr int64_t flag = 64, found = 72, ofCheck = 128, ofSearch = 144;
+  upload(ofCheck, Bytes(32, 0));
+  auto runOnce = [&](uint64_t number, char byte, char touched) {
+    run(beginRun(number, at(0), at(0), at(0), 0));
+    upload(flag, Bytes(1, byte));
+    Bytes what(8, char(0xff));
+    if (touched)
+      what.assign({touched, 3, 0, 0, 0, 0, 0, 0});
+    upload(found, what);
+    run(rt::checkLaunch(at(flag), at(ofCheck)));
+    run(rt::reportTouchedLaunch(at(found), at(ofSearch)));
+  };
+  runOnce(1, 1, 0);
+  EXPECT_EQ(download(ofCheck, 32), Bytes(32, 0));
+  runOnce(2, 0, 0);
+  EXPECT_EQ(numberAt(ofCheck), 2u);
+  EXPECT_EQ(numberAt(ofSearch), 0u);
+  runOnce(3, 2, 9);
+  EXPECT_EQ(numberAt(ofCheck), 2u);
+  EXPECT_EQ(numberAt(ofSearch), 3u);
+  EXPECT_EQ(numberAt(ofSearch + 8), uint64_t(256 * 3 + 9));
+  runOnce(4, 1, 0);
+  runOnce(5, 1, 5);
+  EXPECT_EQ(numberAt(ofCheck), 2u);
+  EXPECT_EQ(numberAt(ofSearch), 3u);
+  EXPECT_EQ(numberAt(ofSearch + 8), uint64_t(256 * 3 + 9));
 }
 
 } // namespace

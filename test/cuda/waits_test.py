@@ -62,7 +62,7 @@ class WaitsTest(unittest.TestCase):
                    "--steps", "1", "--quiet"]
         waits = (
             ("gathered begins", True),      # the parameter has been uploaded
-            ("reload begins", False),       # nothing has been computed
+            ("reload begins", True),        # its mark holds the number that the run began with
             ("gathered", True),
             ("scattered begins", True),
             ("replicated begins", "implied"),

@@ -78,12 +78,17 @@ CpuDevice::load(hal::Recording recording) {
 }
 
 Status CpuDevice::execute(hal::Executable &executable,
-                          const hal::RunRequest &request) {
+                          hal::RunRequest &request) {
   if (!failure_.isOk())
     return failure_;
   if (queues_)
     queues_->beginRun(++runs_);
-  failure_ = play(static_cast<CpuExecutable &>(executable), request);
+  hal::Memory &memory = rank_->memory(FSDP_RT_DEVICE);
+  failure_ = hal::placeScalars(request, memory);
+  if (failure_.isOk())
+    failure_ = play(static_cast<CpuExecutable &>(executable), request);
+  if (failure_.isOk())
+    failure_ = hal::fetchResults(request, memory);
   if (failure_.isOk())
     return failure_;
   world_.abort(failure_);

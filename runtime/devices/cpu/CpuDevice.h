@@ -37,7 +37,10 @@ public:
   Result<std::unique_ptr<hal::Executable>>
   load(hal::Recording recording) override;
   Status execute(hal::Executable &executable,
-                 const hal::RunRequest &request) override;
+                 hal::RunRequest &request) override;
+  Status awaitOldest(hal::RunTimes &times) override {
+    return synchronize(times);
+  }
   Status synchronize(hal::RunTimes &times) override;
 
   /// What it computes with.

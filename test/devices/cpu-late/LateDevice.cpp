@@ -118,7 +118,7 @@ LateDevice::load(hal::Recording recording) {
 }
 
 Status LateDevice::execute(hal::Executable &executable,
-                           const hal::RunRequest &request) {
+                           hal::RunRequest &request) {
   device_.setPending(true);
   host_.setPending(true);
   pending_.push_back({static_cast<CpuExecutable *>(&executable), &request});
@@ -133,7 +133,12 @@ Status LateDevice::synchronize(hal::RunTimes &times) {
       break;
     device_.poison();
     host_.poison();
-    failure_ = play(*run.executable, *run.request);
+    hal::Memory &memory = rank_->memory(FSDP_RT_DEVICE);
+    failure_ = hal::placeScalars(*run.request, memory);
+    if (failure_.isOk())
+      failure_ = play(*run.executable, *run.request);
+    if (failure_.isOk())
+      failure_ = hal::fetchResults(*run.request, memory);
     if (failure_)
       world_.abort(failure_);
   }

@@ -50,7 +50,10 @@ public:
   Result<std::unique_ptr<hal::Executable>>
   load(hal::Recording recording) override;
   Status execute(hal::Executable &executable,
-                 const hal::RunRequest &request) override;
+                 hal::RunRequest &request) override;
+  Status awaitOldest(hal::RunTimes &times) override {
+    return synchronize(times);
+  }
   Status synchronize(hal::RunTimes &times) override;
 
   /// An address that only the device may use.
@@ -97,7 +100,7 @@ private:
   LateMemory device_, host_;
   struct Run {
     CpuExecutable *executable;
-    const hal::RunRequest *request;
+    hal::RunRequest *request;
   };
   std::vector<Run> pending_;
   hal::RunTimes times_;

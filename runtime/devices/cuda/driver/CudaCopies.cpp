@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace fsdp::rt {
 
@@ -77,8 +78,20 @@ Status CudaCopies::nextSegment() {
                         "cuEventSynchronize");
 }
 
+void CudaCopies::setRunEnd(cu::Event event) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  runEnd_ = event;
+}
+
+Status CudaCopies::comeAfterRun() {
+  cu::Event end = std::exchange(runEnd_, nullptr);
+  return end ? waitFor(end) : Status::ok();
+}
+
 Status CudaCopies::upload(cu::Pointer dst, const void *src, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (Status s = comeAfterRun())
+    return s;
   auto from = static_cast<const char *>(src);
   while (bytes > 0) {
     if (filled_ == segmentBytes)
@@ -103,6 +116,8 @@ Status CudaCopies::upload(cu::Pointer dst, const void *src, int64_t bytes) {
 
 Status CudaCopies::clear(cu::Pointer dst, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (Status s = comeAfterRun())
+    return s;
   isOnTheWay_ = true;
   return context_.check(
       api().fillBytes(dst, 0, static_cast<size_t>(bytes), stream_->get()),
@@ -116,6 +131,8 @@ Status CudaCopies::waitFor(cu::Event event) {
 
 Status CudaCopies::place(cu::Pointer dst, cu::Pointer src, int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (Status s = comeAfterRun())
+    return s;
   isOnTheWay_ = true;
   return context_.check(
       api().copyOnDevice(dst, src, static_cast<size_t>(bytes), stream_->get()),
@@ -128,6 +145,11 @@ Status CudaCopies::record(cu::Event event) {
 }
 
 Status CudaCopies::download(void *dst, cu::Pointer src, int64_t bytes) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (Status s = comeAfterRun())
+      return s;
+  }
   if (Status s =
           context_.check(api().copyToHost(dst, src, static_cast<size_t>(bytes),
                                           stream_->get()),

@@ -48,6 +48,9 @@ public:
   /// Returns when the bytes have arrived.
   Status download(void *dst, cu::Pointer src, int64_t bytes);
 
+  /// What is uploaded, placed or downloaded later comes after the run whose end
+  /// `event` is; null: none is pending.
+  void setRunEnd(cu::Event event);
   /// What `stream` is given later comes after all uploads so far.
   Status orderBefore(cu::Stream stream);
   /// Returns when nothing is on its way.
@@ -62,6 +65,8 @@ private:
   explicit CudaCopies(const CudaContext &context) : context_(context) {}
   Status open();
   Status nextSegment();
+  /// Of a caller that holds the mutex.
+  Status comeAfterRun();
   const DriverApi &api() const { return context_.api(); }
 
   const CudaContext &context_;
@@ -76,6 +81,8 @@ private:
   /// Of all uploads; whether there were any that no stream waits for.
   std::optional<CudaEvent> arrived_;
   bool isOnTheWay_ = false;
+  /// Of the last run, until the stream waits for it or the host has.
+  cu::Event runEnd_ = nullptr;
 };
 
 } // namespace fsdp::rt

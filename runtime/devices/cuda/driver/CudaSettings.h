@@ -76,6 +76,9 @@ struct CudaSettings {
   Algorithms algorithms = Algorithms::First;
   AttentionBy attention = AttentionBy::Auto;
 
+  /// Whether the host waits while it issues a program's calls.
+  bool hostWaits() const { return isBlocking || exchange == Exchange::Host; }
+
   /// Of a device's settings and the environment.
   static Result<CudaSettings>
   read(const std::map<std::string, std::string> &settings);

@@ -173,6 +173,7 @@ struct Access {
   X(eventCreate, cuEventCreate, (cu::Event * event, unsigned flags))           \
   X(eventDestroy, cuEventDestroy_v2, (cu::Event event))                        \
   X(eventRecord, cuEventRecord, (cu::Event event, cu::Stream stream))          \
+  X(eventQuery, cuEventQuery, (cu::Event event))                               \
   X(eventSynchronize, cuEventSynchronize, (cu::Event event))                   \
   X(eventElapsedTime, cuEventElapsedTime,                                      \
     (float *milliseconds, cu::Event begin, cu::Event end))                     \

@@ -25,12 +25,12 @@ function(fsdp_add_ptx name text)
   set(FSDP_PTX ${FSDP_PTX} ${file}.ptx PARENT_SCOPE)
 endfunction()
 
-foreach(source Launch.mlir Marks.mlir SumTree.mlir.in Sum.mlir.in SumKernel.mlir.in)
+foreach(source Launch.mlir Runs.mlir Marks.mlir SumTree.mlir.in Sum.mlir.in SumKernel.mlir.in)
   set(path ${CMAKE_CURRENT_LIST_DIR}/${source})
   file(READ ${path} ${source})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
 endforeach()
-fsdp_add_ptx(marks "${Launch.mlir}${Marks.mlir}")
+fsdp_add_ptx(marks "${Launch.mlir}${Runs.mlir}${Marks.mlir}")
 
 # Functions that add up so many elements at a time: trees of one to four ranks,
 # and of any number.

@@ -57,6 +57,22 @@ int64_t blocksOf(int64_t threads) {
 
 } // namespace
 
+fsdp_rt_cuda_kernel_desc beginRunKernel() {
+  return {&marks, "fsdp_begin_run", 1, ownKernelBlock, 0};
+}
+
+fsdp_rt_cuda_kernel_desc endRunKernel() {
+  return {&marks, "fsdp_end_run", 1, ownKernelBlock, 0};
+}
+
+OwnLaunch checkLaunch(cu::Pointer flag, cu::Pointer report) {
+  return {{&marks, "fsdp_check", 1, 1, 0}, {flag, report}};
+}
+
+OwnLaunch reportTouchedLaunch(cu::Pointer found, cu::Pointer report) {
+  return {{&marks, "fsdp_report_touched", 1, 1, 0}, {found, report}};
+}
+
 OwnLaunch markLaunch(cu::Pointer mark) {
   return {{&marks, "fsdp_mark", 1, 1, 0}, {mark}};
 }

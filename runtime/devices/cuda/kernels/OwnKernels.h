@@ -33,8 +33,34 @@ struct OwnLaunch {
   std::vector<cu::Pointer> parameters;
 };
 
-/// One thread writes 1 to 32 bits at `mark`, of the host or the device.
+/// A number that a run places in the device's memory or fetches from there, as
+/// kernels read it and write its value: in pinned memory.
+struct PlacedNumber {
+  int64_t offset, bytes;
+  char value[8];
+};
+/// Before a run's first call, of parameters (run, current, numbers, base,
+/// count): the marks and reports below hold `run`, counted from 1, from now on,
+/// 64 bits at `current` become it, and `count` numbers at `numbers` take their
+/// places from `base` on. A block has ownKernelBlock of them.
+fsdp_rt_cuda_kernel_desc beginRunKernel();
+/// After its last call, of (numbers, base, count): the numbers become what lies
+/// at their places.
+fsdp_rt_cuda_kernel_desc endRunKernel();
+
+/// One thread writes the run to 64 bits at `mark`, of the host or the device.
 OwnLaunch markLaunch(cu::Pointer mark);
+
+/// What the host reads of a check or a guard: the first run in which it failed,
+/// 0 while there is none, and what it found then. In pinned memory; nobody but
+/// the device and its streams' functions writes it.
+struct RunReport {
+  uint64_t run, found;
+};
+/// The byte at `flag` should be 1.
+OwnLaunch checkLaunch(cu::Pointer flag, cu::Pointer report);
+/// What searchLaunch found, unless that is `untouched`.
+OwnLaunch reportTouchedLaunch(cu::Pointer found, cu::Pointer report);
 
 /// The number of 64 bits at `found`, which is `untouched` before, becomes
 /// 256 * i + the byte for the first of `bytes` bytes from `start` on, i, that

@@ -86,7 +86,7 @@ CudaDevice::~CudaDevice() {
     return;
   (void)rank_->context().makeCurrent();
   // What still runs uses the memory.
-  if (std::exchange(pending_, nullptr))
+  if (!std::exchange(pending_, {}).empty())
     if (Status s = waitForStreams())
       fail(s);
   // Communicators whose ranks are gone, or whose device has failed, end by an
@@ -174,7 +174,7 @@ void CudaDevice::endWork(const Status &why) {
     // driver that waits for work, as those that free memory, would return.
     if (!drain(limit))
       endProcess(why, "its device does not end the work that it has");
-    pending_ = nullptr;
+    pending_.clear();
     for (const std::weak_ptr<CudaGraph> &graph : graphs_)
       if (std::shared_ptr<CudaGraph> left = graph.lock())
         left->destroy();
@@ -199,35 +199,58 @@ void CudaDevice::endProcess(const Status &why, const char *what) const {
 //===----------------------------------------------------------------------===//
 
 Status CudaDevice::execute(hal::Executable &executable,
-                           const hal::RunRequest &request) {
+                           hal::RunRequest &request) {
   if (!failure_.isOk())
     return failure_;
+  auto &program = static_cast<CudaExecutable &>(executable);
+  // A program has the events of one run that is recorded.
+  bool isRecorded = request.log;
+  for (const PendingRun &run : pending_)
+    isRecorded |= run.request->log != nullptr;
+  size_t most = isRecorded ? 1 : static_cast<size_t>(program.maxPending());
   Status status = rank_->context().makeCurrent();
-  // Flags of checks and times are those of one run.
-  if (status.isOk() && pending_)
-    status = finish(times_);
+  while (status.isOk() && pending_.size() >= most)
+    status = finishOldest();
   if (status.isOk()) {
-    pending_ = &static_cast<CudaExecutable &>(executable);
-    request_ = &request;
-    range_.emplace(pending_->recording().name().c_str());
-    status = begin(*pending_, request);
+    request.isComplete = false;
+    pending_.push_back({&program, &request, ++runs_});
+    range_.reset();
+    range_.emplace(program.recording().name().c_str());
+    status = begin(pending_.back());
+    // Runs before it come to their ends, or are why it failed.
+    while (status && pending_.size() > 1)
+      if (Status s = finishOldest()) {
+        status = s;
+        break;
+      }
   }
   if (status)
     fail(status);
   return status;
 }
 
-Status CudaDevice::begin(CudaExecutable &executable,
-                         const hal::RunRequest &request) {
-  executable.clearReports();
+Status CudaDevice::begin(const PendingRun &run) {
+  cu::Stream compute = stream(FSDP_RT_QUEUE_COMPUTE);
   // Other queues wait for queue 0 before their first work.
-  if (Status s = rank_->copies().orderBefore(stream(FSDP_RT_QUEUE_COMPUTE)))
+  if (Status s = rank_->copies().orderBefore(compute))
     return s;
+  if (Status s = rank_->numbers().begin(run.number, *run.request, compute))
+    return s;
+  if (Status s = issueProgram(run))
+    return s;
+  if (Status s = rank_->numbers().end(run.number, *run.request, compute))
+    return s;
+  rank_->copies().setRunEnd(rank_->numbers().endOf(run.number));
+  return Status::ok();
+}
+
+Status CudaDevice::issueProgram(const PendingRun &run) {
+  CudaExecutable &executable = *run.executable;
   // Times are taken between calls, of which a graph has none.
-  if (executable.graph() && !request.log)
+  if (executable.graph() && !run.request->log)
     return executable.graph()->launch(stream(FSDP_RT_QUEUE_COMPUTE));
   RunRecords *records = nullptr;
-  if (request.log) {
+  if (run.request->log) {
     records = &executable.records();
     if (Status s = records->prepare(rank_->context(), executable.recording()))
       return s;
@@ -253,6 +276,12 @@ Status CudaDevice::issue(const CudaExecutable &executable,
     if (status)
       return status.withContext(executable.recording().describeCall(i));
   }
+  // The run's end is a point of queue 0.
+  for (int64_t event : executable.lastEvents())
+    if (Status s = check(api().streamWaitEvent(stream(FSDP_RT_QUEUE_COMPUTE),
+                                               events_[event].get(), 0),
+                         "cuStreamWaitEvent"))
+      return s;
   return Status::ok();
 }
 
@@ -339,40 +368,53 @@ Status CudaDevice::checkStreams() const {
   return Status::ok();
 }
 
-Status CudaDevice::waitForStreams() {
-  int64_t begin = nowNanoseconds(), looked = begin;
+size_t CudaDevice::countPassed() const {
   size_t passed = 0;
+  for (const PendingRun &run : pending_)
+    passed += run.passed();
+  return passed;
+}
+
+Status
+CudaDevice::waitWhileNotReady(const std::function<cu::Error()> &query,
+                              const char *call) {
+  int64_t begin = nowNanoseconds(), looked = begin;
+  size_t passed = countPassed();
   WaitLimit limit(world_.waitLimit());
-  for (const std::optional<CudaStream> &stream : streams_) {
-    if (!stream)
+  for (;;) {
+    cu::Error error = query();
+    if (error == cu::success)
+      return Status::ok();
+    // NCCL knows more of its own failures than the driver.
+    if (Status s = rank_->transfers().poll())
+      return s;
+    if (error != cu::notReady)
+      return check(error, call);
+    if (Status s = world_.failure())
+      return s;
+    int64_t now = nowNanoseconds();
+    if (now - begin > spinNanoseconds)
+      std::this_thread::sleep_for(pause);
+    if (now - looked < lookNanoseconds)
       continue;
-    for (;;) {
-      cu::Error error = api().streamQuery(stream->get());
-      if (error == cu::success)
-        break;
-      // NCCL knows more of its own failures than the driver.
-      if (Status s = rank_->transfers().poll())
-        return s;
-      if (error != cu::notReady)
-        return check(error, "cuStreamQuery");
-      if (Status s = world_.failure())
-        return s;
-      int64_t now = nowNanoseconds();
-      if (now - begin > spinNanoseconds)
-        std::this_thread::sleep_for(pause);
-      if (now - looked < lookNanoseconds)
-        continue;
-      looked = now;
-      if (size_t more = pending_ ? pending_->progress().count() : 0;
-          more != passed) {
-        passed = more;
-        limit.restart();
-      }
-      isStuck_ = limit.isExceeded();
-      if (isStuck_)
-        return limit.failure("progress of what the device runs", "none");
+    looked = now;
+    if (size_t more = countPassed(); more != passed) {
+      passed = more;
+      limit.restart();
     }
+    isStuck_ = limit.isExceeded();
+    if (isStuck_)
+      return limit.failure("progress of what the device runs", "none");
   }
+}
+
+Status CudaDevice::waitForStreams() {
+  for (const std::optional<CudaStream> &stream : streams_)
+    if (stream)
+      if (Status s = waitWhileNotReady(
+              [&] { return api().streamQuery(stream->get()); },
+              "cuStreamQuery"))
+        return s;
   return Status::ok();
 }
 
@@ -382,8 +424,7 @@ bool CudaDevice::drain(WaitLimit &limit) {
     while (stream && api().streamQuery(stream->get()) == cu::notReady) {
       std::this_thread::sleep_for(pause);
       // What is computed goes on to its end.
-      if (size_t more = pending_ ? pending_->progress().count() : 0;
-          more != passed) {
+      if (size_t more = countPassed(); more != passed) {
         passed = more;
         limit.restart();
       }
@@ -398,41 +439,75 @@ Status CudaDevice::locate(const Status &failure) const {
   // known.
   if (settings_.isBlocking || !world_.failure().isOk())
     return failure;
-  const hal::Recording &recording = pending_->recording();
-  std::string where = pending_->progress().describe(recording);
+  std::string where, name;
+  for (const PendingRun &run : pending_) {
+    const hal::Recording &recording = run.executable->recording();
+    name = recording.name();
+    where = run.executable->progress().describe(recording, run.number);
+    if (!where.empty())
+      break;
+  }
   return Status::failed(
-      failure.message() + ", in a run of program '" + recording.name() + "'" +
+      failure.message() + ", in a run of program '" + name + "'" +
       (where.empty() ? "" : ": " + where) +
       "; run with CUDA_LAUNCH_BLOCKING=1 to have the failing call named");
 }
 
-Status CudaDevice::finish(hal::RunTimes &times) {
-  Status status = waitForStreams();
-  // A check that failed comes before what failed after it.
-  if (Status s = pending_->findFailure(request_->checkNote))
-    return s;
-  if (status)
-    return locate(status);
-  if (request_->log)
-    if (Status s = pending_->records().report(pending_->recording(),
-                                              *request_->log, times))
+Status CudaDevice::findFailure() const {
+  for (const PendingRun &run : pending_)
+    if (Status s = run.executable->findFailure(run.number,
+                                               run.request->checkNote))
       return s;
-  pending_ = nullptr;
-  range_.reset();
   return Status::ok();
 }
 
-Status CudaDevice::synchronize(hal::RunTimes &times) {
-  if (failure_.isOk() && pending_) {
+Status CudaDevice::finishOldest() {
+  const PendingRun run = pending_.front();
+  cu::Event end = rank_->numbers().endOf(run.number);
+  if (Status status = waitWhileNotReady([&] { return api().eventQuery(end); },
+                                        "cuEventQuery")) {
+    // A check that failed comes before what failed after it.
+    if (Status s = findFailure())
+      return s;
+    return locate(status);
+  }
+  // The next run may have come to its checks.
+  if (Status s =
+          run.executable->findFailure(run.number, run.request->checkNote))
+    return s;
+  if (run.request->log)
+    if (Status s = run.executable->records().report(
+            run.executable->recording(), *run.request->log, times_))
+      return s;
+  rank_->numbers().take(run.number, *run.request);
+  run.request->isComplete = true;
+  pending_.erase(pending_.begin());
+  if (pending_.empty()) {
+    range_.reset();
+    rank_->copies().setRunEnd(nullptr);
+  }
+  return Status::ok();
+}
+
+Status CudaDevice::awaitOldest(hal::RunTimes &times) {
+  if (failure_.isOk() && !pending_.empty()) {
     Status status = rank_->context().makeCurrent();
     if (status.isOk())
-      status = finish(times_);
+      status = finishOldest();
     if (status)
       fail(status);
   }
   times += times_;
   times_ = {};
   return failure_;
+}
+
+Status CudaDevice::synchronize(hal::RunTimes &times) {
+  Status status;
+  do
+    status = awaitOldest(times);
+  while (status.isOk() && !pending_.empty());
+  return status;
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,7 +7,7 @@
 //
 // Every queue is a stream, every event of a program one of the driver's. A run
 // is issued call by call, or a graph of all that would be issued is launched;
-// the host waits at its end alone.
+// the host waits at its end alone, and may have issued the next run before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +24,7 @@
 #include "hal/World.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -42,7 +43,8 @@ public:
   Result<std::unique_ptr<hal::Executable>>
   load(hal::Recording recording) override;
   Status execute(hal::Executable &executable,
-                 const hal::RunRequest &request) override;
+                 hal::RunRequest &request) override;
+  Status awaitOldest(hal::RunTimes &times) override;
   Status synchronize(hal::RunTimes &times) override;
 
 private:
@@ -74,8 +76,17 @@ private:
     return rank_->context().check(error, call);
   }
 
-  /// Starts a run.
-  Status begin(CudaExecutable &executable, const hal::RunRequest &request);
+  /// A run that was issued and is not known to be over.
+  struct PendingRun {
+    CudaExecutable *executable;
+    hal::RunRequest *request;
+    uint64_t number;
+
+    size_t passed() const { return executable->progress().count(number); }
+  };
+  /// Issues all of a run.
+  Status begin(const PendingRun &run);
+  Status issueProgram(const PendingRun &run);
   /// All calls, with times where there are records.
   Status issue(const CudaExecutable &executable, RunRecords *records);
   Status issueCall(const CudaExecutable &executable, size_t index,
@@ -84,14 +95,17 @@ private:
                     RunRecords *records);
   Status issueWorks(const CudaExecutable &executable, const CudaCall &call,
                     cu::Stream stream, const RunRecords *records);
-  /// A launch that may begin before the one before it has ended.
-
   /// Whether the device is as it should be: work may be running.
   Status checkStreams() const;
-  /// Returns when all streams are idle, or with what failed first: the device
-  /// or another rank.
+  /// Returns when `query`, the driver's `call`, does not answer "not ready" any
+  /// more, or with what failed first: the device or another rank.
+  Status waitWhileNotReady(const std::function<cu::Error()> &query,
+                           const char *call);
   Status waitForStreams();
-  /// Adds to a failure of the pending run which calls it has not passed.
+  /// Calls that pending runs have passed.
+  size_t countPassed() const;
+  /// Adds to a failure of the first pending run that has not come to its end
+  /// which calls it has not passed.
   Status locate(const Status &failure) const;
   /// Ends what runs and all communicators and graphs. Ends the process where
   /// the device does not come to the end of its work.
@@ -101,8 +115,10 @@ private:
   bool drain(WaitLimit &limit);
   /// `what` does not come to its end.
   [[noreturn]] void endProcess(const Status &why, const char *what) const;
-  /// Ends the run that was issued.
-  Status finish(hal::RunTimes &times);
+  /// Ends the oldest pending run.
+  Status finishOldest();
+  /// Why a pending run failed, the first that did.
+  Status findFailure() const;
   /// Keeps the first failure and tells the other ranks.
   void fail(const Status &status);
 
@@ -121,10 +137,11 @@ private:
   std::unique_ptr<DeviceArena> firstExchanges_;
   /// Of programs that still are.
   std::vector<std::weak_ptr<CudaGraph>> graphs_;
-  /// The run that was issued last, until it is over.
-  CudaExecutable *pending_ = nullptr;
-  const hal::RunRequest *request_ = nullptr;
-  /// That run as a profiler sees it.
+  /// In their order, which is that of their numbers, and how many there were.
+  std::vector<PendingRun> pending_;
+  uint64_t runs_ = 0;
+  /// The run that was issued last as a profiler sees it, until it is over or
+  /// another one is issued.
   std::optional<NvtxRange> range_;
   hal::RunTimes times_;
   /// Bytes of the device's memory that were taken when programs were loaded,

@@ -79,6 +79,7 @@ CudaDevice::load(hal::Recording recording) {
   auto made = std::make_unique<CudaExecutable>(std::move(recording));
   if (Status s = rank_->load(*made))
     return giveUp(s);
+  made->setMaxPending(settings_.hostWaits() ? 1 : hal::mostPendingRuns);
   if (settings_.usesGraphs)
     if (Status s = connect(*made))
       return giveUp(s);

@@ -7,44 +7,31 @@
 
 #include "devices/cuda/run/CudaExecutable.h"
 
-#include "devices/cuda/kernels/OwnKernels.h"
 #include "hal/GuardRules.h"
 
 namespace fsdp::rt {
 
-void CudaExecutable::clearReports() {
-  progress_.clear();
-  for (const CudaReport &report : reports_)
-    if (report.check)
-      *report.flag = 1;
-    else
-      *report.found = untouched;
-}
-
 static Status failureOf(const CudaReport &report,
                         const std::string &checkNote) {
   if (report.check) {
-    if (*report.flag == 1)
-      return Status::ok();
     const char *message = report.check->message;
     return Status::failed(
         std::string(message ? message : "a check of the step failed") +
         (report.unit.empty() ? "" : " (" + report.unit + ")") +
         (checkNote.empty() ? "" : "; " + checkNote));
   }
-  if (*report.found == untouched)
-    return Status::ok();
   int64_t begin =
       report.buffer->offset + (report.isBehind ? report.buffer->bytes : 0);
   return hal::touched(*report.guard, *report.buffer, report.isBehind,
-                      begin + static_cast<int64_t>(*report.found >> 8),
-                      static_cast<unsigned char>(*report.found & 255));
+                      begin + static_cast<int64_t>(report.report->found >> 8),
+                      static_cast<unsigned char>(report.report->found & 255));
 }
 
-Status CudaExecutable::findFailure(const std::string &checkNote) const {
+Status CudaExecutable::findFailure(uint64_t run,
+                                   const std::string &checkNote) const {
   for (const CudaReport &report : reports_)
-    if (Status s = failureOf(report, checkNote))
-      return s;
+    if (report.report->run != 0 && report.report->run <= run)
+      return failureOf(report, checkNote);
   return Status::ok();
 }
 

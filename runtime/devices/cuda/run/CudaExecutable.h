@@ -18,6 +18,7 @@
 #include "devices/cuda/driver/CudaGraph.h"
 #include "devices/cuda/driver/CudaImages.h"
 #include "devices/cuda/driver/CudaMemory.h"
+#include "devices/cuda/kernels/OwnKernels.h"
 #include "devices/cuda/nccl/NcclTransfers.h"
 #include "devices/cuda/nccl/StagedTransfers.h"
 #include "devices/cuda/run/RunProgress.h"
@@ -40,16 +41,14 @@ struct CudaCall {
 
 /// What a check or a guard found, in memory of the host.
 struct CudaReport {
-  /// Of a check: its byte, 1 until the check has run.
   const fsdp_rt_check_desc *check = nullptr;
-  char *flag = nullptr;
   /// Of a check: the unit in which it stands; empty: none.
   std::string unit;
-  /// Of a guard: what searchKernel finds in a buffer, or after it.
+  /// Of a guard: what a search finds in a buffer, or after it.
   const fsdp_rt_guard_desc *guard = nullptr;
   const fsdp_rt_guarded_desc *buffer = nullptr;
   bool isBehind = false;
-  uint64_t *found = nullptr;
+  const RunReport *report = nullptr;
 };
 
 class CudaExecutable final : public hal::Executable {
@@ -66,10 +65,15 @@ public:
   };
   const std::vector<Exchange> &exchanges() const { return exchanges_; }
 
-  /// Before a run: no check and no guard has failed, no call was passed.
-  void clearReports();
-  /// After a run, or what of it came to its end: the first that failed.
-  Status findFailure(const std::string &checkNote) const;
+  int maxPending() const override { return maxPending_; }
+  void setMaxPending(int runs) { maxPending_ = runs; }
+
+  /// After run `run`, or what of it came to its end: the first that failed.
+  /// None has in the runs before.
+  Status findFailure(uint64_t run, const std::string &checkNote) const;
+
+  /// Events of starts for which queue 0 does not wait: the last of each queue.
+  const std::vector<int64_t> &lastEvents() const { return lastEvents_; }
 
   /// All of a run; null: it is issued call by call.
   const std::shared_ptr<CudaGraph> &graph() const { return graph_; }
@@ -92,12 +96,13 @@ private:
   std::vector<Exchange> exchanges_;
   /// Memory that work uses, which other programs of the rank use as well.
   std::vector<std::shared_ptr<void>> memory_;
-  std::unique_ptr<PinnedMemory> flags_;
-  /// What guards found, on the device and then on the host.
+  /// What searches of guards found, on the device.
   std::unique_ptr<DeviceArena> foundOnDevice_;
-  std::unique_ptr<PinnedMemory> found_;
+  std::unique_ptr<PinnedMemory> runReports_;
   /// In the order of the program.
   std::vector<CudaReport> reports_;
+  std::vector<int64_t> lastEvents_;
+  int maxPending_ = 1;
   RunProgress progress_;
   RunRecords records_;
   /// It uses all of the above. The device destroys it when a run has failed.

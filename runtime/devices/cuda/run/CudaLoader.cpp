@@ -13,6 +13,8 @@
 #include "hal/ComputeRules.h"
 #include "hal/Transfers.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -59,6 +61,23 @@ void CudaLoader::chainLaunches() {
     if (!isOfOtherQueue)
       before = chain(call, before);
   }
+}
+
+void CudaLoader::findLastEvents() {
+  constexpr int64_t none = -1;
+  std::vector<int64_t> last(numQueues, none);
+  for (const hal::Call &call : made_.recording().calls()) {
+    if (call.function == Function::start) {
+      const auto &start = call.as<fsdp_rt_start_desc>();
+      if (start.queue != FSDP_RT_QUEUE_COMPUTE)
+        last[start.queue] = start.event;
+    }
+    if (call.function == Function::wait)
+      std::replace(last.begin(), last.end(),
+                   call.as<fsdp_rt_wait_desc>().event, none);
+  }
+  std::copy_if(last.begin(), last.end(), std::back_inserter(made_.lastEvents_),
+               [](int64_t event) { return event != none; });
 }
 
 /// By a kernel, not a fill: nobody has tried fills of the host's memory in
@@ -314,14 +333,11 @@ Status CudaLoader::addCall(size_t, const fsdp_rt_copy_desc &desc) {
 
 template <>
 Status CudaLoader::addCall(size_t index, const fsdp_rt_check_desc &desc) {
-  char *flag = made_.flags_->data() + checks_++;
   CudaReport report;
   report.check = &desc;
   report.unit = made_.recording().unitOf(index);
-  report.flag = flag;
-  made_.reports_.push_back(report);
-  addCopyToHost(flag, at(desc.flag), 1);
-  return Status::ok();
+  return addOwnKernel(checkLaunch(
+      at(desc.flag), reinterpret_cast<cu::Pointer>(addReport(report))));
 }
 
 template <>
@@ -410,6 +426,7 @@ Status CudaLoader::load() {
     mine.end = made_.works_.size();
     made_.calls_.push_back(mine);
   }
+  findLastEvents();
   if (rank_.usesDependentLaunch())
     chainLaunches();
   return rank_.products().choose(products_);

@@ -68,7 +68,11 @@ private:
                   const fsdp_rt_guarded_desc &buffer);
   void addDead(const fsdp_rt_guarded_desc &buffer, int64_t bytes);
   Status addSearch(const CudaReport &report, int64_t offset, int64_t bytes);
-  void addHostGuard(int64_t offset, int64_t bytes, uint64_t *found);
+  void addHostGuard(int64_t offset, int64_t bytes, RunReport *report);
+  /// One more report, of a check or a guard.
+  RunReport *addReport(CudaReport report);
+  /// The starts for which nothing waits.
+  void findLastEvents();
 
   /// A call's code for this device; null: none.
   const fsdp_rt_cuda_code_desc *codeOf(const void *implementations) const;
@@ -98,7 +102,7 @@ private:
 
   CudaRank &rank_;
   CudaExecutable &made_;
-  int64_t checks_ = 0, searches_ = 0;
+  int64_t searches_ = 0;
   NcclExchange *lastExchange_ = nullptr;
   /// Events of the exchanges on other queues that were started and not waited
   /// for: what queue 0 is given now may run beside them.

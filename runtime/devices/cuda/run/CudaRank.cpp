@@ -45,6 +45,11 @@ CudaRank::create(World &world, const DriverApi &api, const hal::Layout &layout,
   if (!host.isOk())
     return host.status();
   made->host_ = std::move(*host);
+  Result<std::unique_ptr<RunNumbers>> numbers =
+      RunNumbers::create(*made->context_, *made->device_);
+  if (!numbers.isOk())
+    return numbers.status();
+  made->numbers_ = std::move(*numbers);
   // What is no parameter is never uploaded: gradients that are added up. Who
   // begins a sum reads what was there, and takes no part of it.
   if (layout.state.device > 0)
@@ -104,6 +109,8 @@ Result<std::shared_ptr<PinnedMemory>> CudaRank::lendPinned(int64_t bytes) {
 
 Status CudaRank::load(CudaExecutable &made) {
   if (Status s = context_->makeCurrent())
+    return s;
+  if (Status s = numbers_->prepare(*images_))
     return s;
   return CudaLoader(*this, made).load();
 }

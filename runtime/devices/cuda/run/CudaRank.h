@@ -18,6 +18,7 @@
 #include "devices/cuda/nccl/RankCards.h"
 #include "devices/cuda/nccl/StagedTransfers.h"
 #include "devices/cuda/run/CudaExecutable.h"
+#include "devices/cuda/run/RunNumbers.h"
 #include "hal/Layout.h"
 #include "hal/Recording.h"
 
@@ -56,6 +57,7 @@ public:
   /// then another program's. It is freed with the rank alone: the driver waits
   /// for the device, and so for other ranks, when pinned memory is freed.
   Result<std::shared_ptr<PinnedMemory>> lendPinned(int64_t bytes);
+  RunNumbers &numbers() { return *numbers_; }
   /// Uploads and downloads.
   CudaCopies &copies() { return *copies_; }
   DeviceArena &device() { return *device_; }
@@ -81,6 +83,7 @@ private:
   std::unique_ptr<DeviceArena> device_;
   std::unique_ptr<PinnedMemory> host_;
   std::vector<std::shared_ptr<PinnedMemory>> lent_;
+  std::unique_ptr<RunNumbers> numbers_;
   std::unique_ptr<CudaImages> images_;
   std::unique_ptr<CudaProducts> products_;
   std::unique_ptr<CudaAttentions> attentions_;

@@ -41,19 +41,21 @@ struct HostGuard {
   unsigned char *at = nullptr;
   int64_t bytes = 0;
   /// Null: it fills.
-  uint64_t *found = nullptr;
+  RunReport *report = nullptr;
+  const uint64_t *run = nullptr;
 };
 
 /// What searchKernel does, on memory of the host; or fills it.
 void runHostGuard(void *data) {
   const HostGuard &guard = *static_cast<const HostGuard *>(data);
-  if (!guard.found) {
+  if (!guard.report) {
     std::memset(guard.at, hal::deadByte, static_cast<size_t>(guard.bytes));
     return;
   }
   for (int64_t i = 0; i < guard.bytes; ++i)
     if (guard.at[i] != hal::deadByte) {
-      *guard.found = static_cast<uint64_t>(i) << 8 | guard.at[i];
+      if (guard.report->run == 0)
+        *guard.report = {*guard.run, static_cast<uint64_t>(i) << 8 | guard.at[i]};
       return;
     }
 }
@@ -69,16 +71,14 @@ Status CudaLoader::makeReports() {
     if (call.function == Function::start)
       searches += countSearches(call.as<fsdp_rt_start_desc>().guard);
   }
-  Result<std::unique_ptr<PinnedMemory>> flags =
-      PinnedMemory::allocate(rank_.context(), checks, "flags of checks");
-  if (!flags.isOk())
-    return flags.status();
-  made_.flags_ = std::move(*flags);
-  Result<std::unique_ptr<PinnedMemory>> found = PinnedMemory::allocate(
-      rank_.context(), searches * 8, "results of guards");
-  if (!found.isOk())
-    return found.status();
-  made_.found_ = std::move(*found);
+  const int64_t bytes = (checks + searches) * int64_t(sizeof(RunReport));
+  Result<std::unique_ptr<PinnedMemory>> reports = PinnedMemory::allocate(
+      rank_.context(), bytes, "results of checks and guards");
+  if (!reports.isOk())
+    return reports.status();
+  made_.runReports_ = std::move(*reports);
+  if (bytes > 0)
+    std::memset(made_.runReports_->data(), 0, size_t(bytes));
   Result<std::unique_ptr<DeviceArena>> onDevice =
       rank_.mapMore(searches * 8, "results of guards");
   if (!onDevice.isOk())
@@ -118,11 +118,12 @@ Status CudaLoader::addGuard(const fsdp_rt_guard_desc &desc,
   return Status::ok();
 }
 
-void CudaLoader::addHostGuard(int64_t offset, int64_t bytes, uint64_t *found) {
+void CudaLoader::addHostGuard(int64_t offset, int64_t bytes, RunReport *report) {
   auto guard = std::make_shared<HostGuard>();
   guard->at = reinterpret_cast<unsigned char *>(rank_.host().data()) + offset;
   guard->bytes = bytes;
-  guard->found = found;
+  guard->report = report;
+  guard->run = rank_.numbers().current();
   add([&context = rank_.context(), guard](cu::Stream stream) {
     return context.check(
         context.api().launchHostFunction(stream, runHostGuard, guard.get()),
@@ -141,20 +142,25 @@ Status CudaLoader::addSearch(const CudaReport &report, int64_t offset,
                              int64_t bytes) {
   if (bytes == 0)
     return Status::ok();
-  auto found = reinterpret_cast<uint64_t *>(made_.found_->data()) + searches_;
-  cu::Pointer onDevice = made_.foundOnDevice_->base() + 8 * searches_;
-  ++searches_;
-  made_.reports_.push_back(report);
-  made_.reports_.back().found = found;
+  RunReport *mine = addReport(report);
   if (report.buffer->memory == FSDP_RT_HOST) {
-    addHostGuard(offset, bytes, found);
+    addHostGuard(offset, bytes, mine);
     return Status::ok();
   }
-  addFill(onDevice, 0xff, sizeof(untouched));
-  if (Status s = addOwnKernel(searchLaunch(at(offset), onDevice, bytes)))
+  cu::Pointer found = made_.foundOnDevice_->base() + 8 * searches_++;
+  addFill(found, 0xff, sizeof(untouched));
+  if (Status s = addOwnKernel(searchLaunch(at(offset), found, bytes)))
     return s;
-  addCopyToHost(found, onDevice, sizeof(untouched));
-  return Status::ok();
+  return addOwnKernel(
+      reportTouchedLaunch(found, reinterpret_cast<cu::Pointer>(mine)));
+}
+
+RunReport *CudaLoader::addReport(CudaReport report) {
+  RunReport *mine = reinterpret_cast<RunReport *>(made_.runReports_->data()) +
+                    made_.reports_.size();
+  report.report = mine;
+  made_.reports_.push_back(report);
+  return mine;
 }
 
 } // namespace fsdp::rt

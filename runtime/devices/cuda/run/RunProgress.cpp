@@ -70,7 +70,9 @@ int64_t RunProgress::choose(const hal::Recording &recording) {
 
 void RunProgress::use(std::shared_ptr<PinnedMemory> marks) {
   marks_ = std::move(marks);
-  clear();
+  // A program before it may have had the memory.
+  if (!calls_.empty())
+    std::memset(marks_->data(), 0, calls_.size() * markBytes);
 }
 
 void RunProgress::drop(size_t index) {
@@ -87,27 +89,23 @@ char *RunProgress::markOf(size_t index) const {
          static_cast<size_t>(found - calls_.begin()) * markBytes;
 }
 
-void RunProgress::clear() {
-  if (!calls_.empty())
-    std::memset(marks_->data(), 0, calls_.size() * markBytes);
-}
-
 /// The device writes marks while the host looks at them: a mark that is seen
 /// late is seen by the next look.
 __attribute__((no_sanitize("thread"))) bool
-RunProgress::isWritten(size_t mark) const {
-  return *static_cast<const volatile char *>(marks_->data() +
-                                             mark * markBytes) != 0;
+RunProgress::isWritten(size_t mark, uint64_t run) const {
+  return *reinterpret_cast<const volatile uint64_t *>(
+             marks_->data() + mark * markBytes) >= run;
 }
 
-size_t RunProgress::count() const {
+size_t RunProgress::count(uint64_t run) const {
   size_t written = 0;
   for (size_t mark = 0; mark < calls_.size(); ++mark)
-    written += isWritten(mark);
+    written += isWritten(mark, run);
   return written;
 }
 
-std::string RunProgress::describe(const hal::Recording &recording) const {
+std::string RunProgress::describe(const hal::Recording &recording,
+                                  uint64_t run) const {
   std::map<int32_t, Position> queues;
   for (size_t mark = 0; mark < calls_.size(); ++mark) {
     int32_t queue = queueOfCall(recording.calls()[calls_[mark]]);
@@ -115,7 +113,7 @@ std::string RunProgress::describe(const hal::Recording &recording) const {
         queues.try_emplace(queue, Position{queue, {}, {}}).first->second;
     if (at.missing)
       continue;
-    (isWritten(mark) ? at.passed : at.missing) = calls_[mark];
+    (isWritten(mark, run) ? at.passed : at.missing) = calls_[mark];
   }
   std::vector<Position> unfinished;
   for (const auto &[queue, at] : queues)

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // After some calls a kernel on their queue writes a mark to memory of the host,
-// also within a graph. The driver tells of a failure, or of work that does not
+// also within a graph: the number of the run, since the next one may have begun
+// before the host looks. The driver tells of a failure, or of work that does not
 // end, neither the call nor the queue; the marks that are missing do, and the
 // host can read them when the device answers no question any more.
 //
@@ -28,7 +29,7 @@ namespace fsdp::rt {
 
 class RunProgress {
 public:
-  static constexpr size_t markBytes = 4;
+  static constexpr size_t markBytes = 8;
 
   /// Chooses calls of the program: all starts and waits, and those between
   /// them of which mostUnmarked others come before. Returns the bytes of their
@@ -40,24 +41,22 @@ public:
   /// Memory for them, with the same address on the host and the device.
   void use(std::shared_ptr<PinnedMemory> marks);
 
-  /// Where call `index` writes its mark, markBytes that are not 0; null: it
-  /// writes none.
+  /// Where call `index` writes its mark, the number of its run; null: it writes
+  /// none.
   char *markOf(size_t index) const;
 
-  /// Before a run: none has been written.
-  void clear();
-  /// How many have been written.
-  size_t count() const;
+  /// How many have been written in run `run`, or a later one.
+  size_t count(uint64_t run) const;
 
-  /// "queue compute has passed call 3 of 9, wait 'gather' (forward h.0), but
+  /// Of run `run`: "queue compute has passed call 3 of 9, wait 'gather' (forward h.0), but
   /// not call 5, launch 'gelu' (forward h.0)" for each queue that has not come
   /// to its end, the slowest first; empty where there is none.
-  std::string describe(const hal::Recording &recording) const;
+  std::string describe(const hal::Recording &recording, uint64_t run) const;
 
 private:
   static constexpr int mostUnmarked = 15;
 
-  bool isWritten(size_t mark) const;
+  bool isWritten(size_t mark, uint64_t run) const;
 
   /// The marked calls, and a mark for each of them.
   std::vector<size_t> calls_;
