@@ -157,6 +157,18 @@ Status setDataRanks(Options &options, const std::string &value) {
   return Status::ok();
 }
 
+Status setRunAhead(Options &options, const std::string &value) {
+  if (value == "auto")
+    options.runAhead = RunAhead::Auto;
+  else if (value == "on")
+    options.runAhead = RunAhead::On;
+  else if (value == "off")
+    options.runAhead = RunAhead::Off;
+  else
+    return Status::failed("expected auto, off or on, got '" + value + "'");
+  return Status::ok();
+}
+
 Status setLink(Options &options, const std::string &value) {
   size_t comma = value.find(',');
   Result<double> bandwidth = parseNumber(value.substr(0, comma));
@@ -352,6 +364,12 @@ std::vector<OptionSpec> makeTable() {
                   "fail as soon as the loss or the gradient norm is not "
                   "finite; the newest checkpoint is then the last good one",
                   setFlag(&O::stopOnNan)}),
+      ofTraining({"--run-ahead", "auto|off|on",
+                  "whether a step is given to the device before the numbers of "
+                  "the step before are read, where they do not decide about "
+                  "it; default: auto, on CUDA devices, but beside "
+                  "--stop-on-nan, --profile and --trace",
+                  setRunAhead}),
       ofTraining({"--profile", "FILE",
                   "write rank 0's time per kernel and collective",
                   setText(&O::profile)}),

@@ -224,12 +224,30 @@ static Status checkBesideDevice(const Options &options,
   return Status::ok();
 }
 
+/// Refuses to run ahead of what is decided or recorded after each step.
+static Status checkRunAhead(const Options &options) {
+  if (options.runAhead != RunAhead::On)
+    return Status::ok();
+  const std::pair<bool, const char *> others[] = {
+      {options.stopOnNan, "--stop-on-nan, which looks at each step's numbers"},
+      {!options.profile.empty(), "--profile, for which each call is timed"},
+      {!options.trace.empty(), "--trace, for which each call is timed"}};
+  for (const auto &[isGiven, other] : others)
+    if (isGiven)
+      return Status::failed(
+          std::string("--run-ahead: expected auto or off beside ") + other +
+          ", got on");
+  return Status::ok();
+}
+
 Status checkOptions(const Options &options, const data::Manifest &manifest,
                     const hal::DeviceKind &device) {
   for (const auto &[name, value] : options.deviceSettings)
     if (Status s = device.settings().check(name, value))
       return s.withContext("--" + name);
   if (Status s = checkBesideDevice(options, device))
+    return s;
+  if (Status s = checkRunAhead(options))
     return s;
   int64_t world = manifest.worldSize();
   if (options.ranks && *options.ranks != world) {

@@ -26,6 +26,14 @@
 
 namespace fsdp::rt {
 
+/// Whether a run is issued before the one before it is over.
+enum class RunAhead {
+  /// Where the device and the other options let it.
+  Auto,
+  On,
+  Off
+};
+
 struct Options {
   std::optional<int> ranks;
   std::string backend, device; // empty: whatever fits
@@ -53,6 +61,7 @@ struct Options {
   std::optional<int64_t> saveEvery, keep;
   int64_t logEvery = 1;
   bool saveTrained = false, stopOnNan = false, quiet = false;
+  RunAhead runAhead = RunAhead::Auto;
   bool help = false, describe = false;
   std::optional<LinkModel> link;
   int64_t watchdogSeconds = 600; // 0: none

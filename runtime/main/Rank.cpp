@@ -160,8 +160,9 @@ Status Rank::load(const Output &output, double &number) const {
       number = loadNumber(output.dtype, result.value);
       return Status::ok();
     }
-  return Status::internal("expected a number that the last run returned, got '" +
-                          output.name + "'");
+  return Status::internal(
+      "expected a number that the last run returned, got '" + output.name +
+      "'");
 }
 
 Status Rank::addLoss(const Program &program, LossSum &sum) const {

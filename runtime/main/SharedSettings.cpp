@@ -22,6 +22,12 @@ std::string givenOrNone(const std::string &path, const char *what) {
   return path.empty() ? "none" : what;
 }
 
+const char *nameOf(RunAhead runAhead) {
+  return runAhead == RunAhead::Auto  ? "auto"
+         : runAhead == RunAhead::Off ? "off"
+                                     : "on";
+}
+
 std::string startOf(const Options &options) {
   std::string start = options.startsFrom();
   if (options.seed)
@@ -75,7 +81,8 @@ std::vector<Setting> sharedSettings(const Options &options,
       {"--eval-steps", numberOrNone(options.evalSteps)},
       {"--save-outputs", givenOrNone(options.saveOutputs, "a file")},
       {"--trace", givenOrNone(options.trace, "a directory")},
-      {"--stop-on-nan", options.stopOnNan ? "on" : "off"}};
+      {"--stop-on-nan", options.stopOnNan ? "on" : "off"},
+      {"--run-ahead", nameOf(options.runAhead)}};
   for (const data::Scalar &scalar : manifest.train().scalars) {
     double value = scalar.init.value_or(0);
     for (const auto &[name, given] : options.scalars)

@@ -18,7 +18,9 @@
 #include "main/RunStart.h"
 #include "main/Training.h"
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +29,8 @@
 namespace fsdp::rt {
 
 /// A rank from its initial state to its last step: Training.cpp has what comes
-/// before the first step, TrainingLoop.cpp the steps and what is saved of them.
+/// before the first step, TrainingLoop.cpp the steps, TrainingSaves.cpp what is
+/// saved of them.
 class Trainer {
 public:
   Trainer(World &host, const TrainingRun &run)
@@ -55,7 +58,21 @@ private:
   Status loadState(std::vector<std::string> &remarks);
   Status startLoader(std::unique_ptr<data::BatchSource> source);
   bool changesBuffers() const;
-  Status runStep(int64_t step, Status &unread);
+  using Clock = std::chrono::steady_clock;
+  /// What one run takes: of a step, counted from 1.
+  struct MicroBatch {
+    int64_t step = 0, number = 1;
+  };
+  const data::Program &programOf(const MicroBatch &at) const;
+  size_t indexOf(const data::Program &program) const;
+  Status settleRunAhead();
+  bool holdsAfter(const MicroBatch &at) const;
+  Status issue(const MicroBatch &at);
+  Status finishRuns(size_t left);
+  Status finishOldest();
+  uint32_t foundNonfinite() const;
+  Status passMicroBatch(const MicroBatch &at, Status &end);
+  Status passStep(int64_t step, bool holds, Status &end);
   Status evaluateAfter(int64_t step, bool isLast);
   Status evaluateOnly();
   void report(int64_t step, double seconds);
@@ -68,6 +85,9 @@ private:
     NormNotFinite = 16,
     FlagsOfRun = 31 // those of AllowedCounts follow
   };
+  bool isSaveDue(int64_t step) const {
+    return saves_ && options_.saveEvery && step % *options_.saveEvery == 0;
+  }
   void noteUnequalCounts(int64_t step, uint32_t any);
   Status endOf(int64_t step, uint32_t found, const Status &batch);
   Status saveAfter(int64_t step, uint32_t found, bool isEnd);
@@ -104,8 +124,13 @@ private:
   std::unique_ptr<data::BatchLoader> loader_;
   AllowedCounts allowedCounts_;
   std::unique_ptr<Evaluation> evaluation_; // null: none is asked for
-  double loss_ = 0, gradNorm_ = 0;         // of the last step
-  std::string nonfinite_;                  // what of them is not finite
+  bool runsAhead_ = false;
+  std::deque<MicroBatch> issued_; // and not finished
+  LossSum sum_;                   // of the step whose runs are finished
+  /// When the step before ended, later by what was evaluated and saved since.
+  Clock::time_point stepBegin_;
+  double loss_ = 0, gradNorm_ = 0; // of the last step
+  std::string nonfinite_;          // what of them is not finite
 };
 
 } // namespace fsdp::rt

@@ -1,4 +1,4 @@
-//===- TrainingLoop.cpp - The steps, and what is saved of them ------------===//
+//===- TrainingLoop.cpp - The steps, and what lies between them -----------===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,63 +12,220 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 namespace fsdp::rt {
 
 using namespace data;
 
+/// Runs follow each other on the device: the next one is issued before the last
+/// one's numbers are read, but where these decide what comes next (holdsAfter).
 Status Trainer::loop() {
+  if (Status s = settleRunAhead())
+    return s;
   // The inputs of a step are read before any rank begins it: where they cannot
   // be, the state is still that of the step before, on all ranks.
-  const Program &first = manifest_.programOf(1, options_.microBatches());
-  if (Status s = ranks_->agree(loader_->next(first))) {
+  const int64_t microBatches = options_.microBatches();
+  if (Status s = ranks_->agree(loader_->next(programOf({start_.firstStep})))) {
     run_.record.setStep(start_.firstStep);
     return s;
   }
-  const int64_t last = *options_.steps;
   Status end = Status::ok();
-  uint32_t foundBefore = 0; // in the step before, by any rank
-  for (int64_t step = start_.firstStep; step <= last && !end; ++step) {
-    if (Status s = runStep(step, end)) {
-      run_.record.setStep(step);
+  stepBegin_ = Clock::now();
+  for (MicroBatch at{start_.firstStep}; at.step <= *options_.steps && !end;) {
+    if (Status s = issue(at))
       return s;
-    }
-    if (end) {
-      run_.record.setStep(step);
-      if (Status s = saveBefore(step, foundBefore))
-        return s;
-      break;
-    }
-    uint32_t found = 0;
-    if (!std::isfinite(loss_) || !std::isfinite(gradNorm_))
-      found |= NotFinite;
-    if (!std::isfinite(gradNorm_))
-      found |= NormNotFinite;
+    bool holds = holdsAfter(at);
+    if (Status s = finishRuns(holds ? 0 : 1))
+      return s;
+    bool isLast = at.number == microBatches;
+    if (Status s =
+            isLast ? passStep(at.step, holds, end) : passMicroBatch(at, end))
+      return s;
+    at = isLast ? MicroBatch{at.step + 1} : MicroBatch{at.step, at.number + 1};
+  }
+  return finish(end);
+}
+
+const Program &Trainer::programOf(const MicroBatch &at) const {
+  return manifest_.programOf(at.number, options_.microBatches());
+}
+
+size_t Trainer::indexOf(const Program &program) const {
+  return static_cast<size_t>(&program - manifest_.programs.data());
+}
+
+/// Ranks that do not run ahead, or record, do not read each other's flags when
+/// others do: all or none. Collective.
+Status Trainer::settleRunAhead() {
+  const bool isRecorded = !options_.profile.empty() || !options_.trace.empty();
+  bool isAble = true;
+  for (int64_t number : {int64_t(1), options_.microBatches()})
+    isAble &=
+        rank_->maxPending(indexOf(programOf({start_.firstStep, number}))) > 1;
+  if (options_.runAhead == RunAhead::On)
+    if (Status s = ranks_->agree(
+            isAble ? Status::ok()
+                   : Status::failed(
+                         "--run-ahead: expected auto or off where runs of the "
+                         "device " +
+                         rank_->executor().device().facts().name +
+                         " are waited for one by one, got on")))
+      return s;
+  Result<uint32_t> any =
+      ranks_->any(!isAble || isRecorded || options_.stopOnNan ||
+                  options_.runAhead == RunAhead::Off);
+  if (!any.isOk())
+    return any.status();
+  runsAhead_ = *any == 0;
+  return Status::ok();
+}
+
+/// Whether the run of `at` is read before the next one is issued: its numbers
+/// decide about that, or the state after it is read or saved.
+bool Trainer::holdsAfter(const MicroBatch &at) const {
+  if (!runsAhead_)
+    return true;
+  if (at.number < options_.microBatches())
+    // The next one is told what this one counted.
+    return programOf({at.step, at.number + 1})
+               .findScalar(scalars::accumulatedCount.name) != nullptr;
+  bool isLast = at.step == *options_.steps;
+  return isLast || isSaveDue(at.step) || mayPrune_ ||
+         (evaluation_ && evaluation_->isDue(at.step, isLast));
+}
+
+Status Trainer::issue(const MicroBatch &at) {
+  const Program &program = programOf(at);
+  if (at.number == 1) {
+    setRates(at.step);
+    setScalar(scalars::randomStep.name, double(at.step - 1));
+  }
+  rank_->setCheckNote(loader_->unusualValue());
+  allowedCounts_.add(loader_->allowed());
+  setScalar(scalars::accumulated.name, double(at.number - 1));
+  setScalar(scalars::accumulatedCount.name, at.number == 1 ? 0 : sum_.count);
+  if (Status s = rank_->issue(indexOf(program))) {
+    // Runs before it are complete, or why it failed.
+    if (Status before = finishRuns(0))
+      return before;
+    run_.record.setStep(at.step);
+    return s;
+  }
+  issued_.push_back(at);
+  return Status::ok();
+}
+
+/// Until so many are `left`, the last ones.
+Status Trainer::finishRuns(size_t left) {
+  while (issued_.size() > left)
+    if (Status s = finishOldest())
+      return s;
+  return Status::ok();
+}
+
+Status Trainer::finishOldest() {
+  const MicroBatch at = issued_.front();
+  issued_.pop_front();
+  const Program &program = programOf(at);
+  if (at.number == 1)
+    sum_ = LossSum();
+  Status status = rank_->finish();
+  if (status.isOk())
+    status = rank_->addLoss(program, sum_);
+  const bool isLast = at.number == options_.microBatches();
+  if (status.isOk() && isLast)
+    status = rank_->load(*program.findOutput("grad_norm"), gradNorm_);
+  if (status) {
+    run_.record.setStep(at.step);
+    return status;
+  }
+  if (!isLast)
+    return Status::ok();
+  loss_ = sum_.mean();
+  nonfinite_ = nonfiniteText();
+  const Clock::time_point end = Clock::now();
+  std::chrono::duration<double> seconds = end - std::exchange(stepBegin_, end);
+  report(at.step, seconds.count());
+  return Status::ok();
+}
+
+/// What this rank found in the step that was finished last; 0: in none.
+uint32_t Trainer::foundNonfinite() const {
+  uint32_t found = 0;
+  if (!std::isfinite(loss_) || !std::isfinite(gradNorm_))
+    found |= NotFinite;
+  if (!std::isfinite(gradNorm_))
+    found |= NormNotFinite;
+  return found;
+}
+
+/// From a micro-batch of a step to the next one. Where that cannot be read on
+/// any rank, the step does not take place, and `end` is why. Collective.
+Status Trainer::passMicroBatch(const MicroBatch &at, Status &end) {
+  // The inputs of the last micro-batch have the places of its own program.
+  Status batch = loader_->next(programOf({at.step, at.number + 1}));
+  Result<uint32_t> any = ranks_->any(batch ? BatchFailed : 0);
+  if (!any.isOk())
+    return any.status();
+  if (!(*any & BatchFailed))
+    return Status::ok();
+  if (Status s = finishRuns(0))
+    return s;
+  end = ranks_->agree(batch);
+  run_.record.setStep(at.step);
+  Result<uint32_t> before = ranks_->any(foundNonfinite());
+  if (!before.isOk())
+    return before.status();
+  return saveBefore(at.step, *before);
+}
+
+/// From a step to the next one. Where the run `holds`, all of the step is known
+/// and what ranks found in it goes with the flags that they exchange; else it
+/// still computes, and nothing depends on that. Collective.
+Status Trainer::passStep(int64_t step, bool holds, Status &end) {
+  const int64_t last = *options_.steps;
+  if (holds) {
+    const Clock::time_point begin = Clock::now();
     if (Status s = evaluateAfter(step, step == last)) {
       run_.record.setStep(step);
       return s;
     }
-    // Evaluations and the next inputs take the outputs' place.
-    Status batch = step < last ? loader_->next(first) : Status::ok();
-    if (batch)
-      found |= BatchFailed;
-    if (reports_->isUnread())
-      found |= OutputGone;
-    // A signal may have come to one process only, and to the ranks of one
-    // process at different steps: they must all stop at the same one.
-    if (InterruptGuard::wasRequested())
-      found |= Interrupted;
-    Result<uint32_t> any = ranks_->any(found | allowedCounts_.takeFlags());
-    if (!any.isOk())
-      return any.status();
-    noteUnequalCounts(step, *any);
-    const uint32_t all = *any & FlagsOfRun;
-    foundBefore = all;
-    end = endOf(step, all, batch);
-    if (Status s = saveAfter(step, all, step == last || end))
-      return s;
+    stepBegin_ += Clock::now() - begin;
   }
-  return finish(end);
+  uint32_t found = holds ? foundNonfinite() : 0;
+  // Evaluations and the next inputs take the outputs' place.
+  Status batch =
+      step < last ? loader_->next(programOf({step + 1})) : Status::ok();
+  if (batch)
+    found |= BatchFailed;
+  if (reports_->isUnread())
+    found |= OutputGone;
+  // A signal may have come to one process only, and to the ranks of one
+  // process at different steps: they must all stop at the same one.
+  if (InterruptGuard::wasRequested())
+    found |= Interrupted;
+  Result<uint32_t> any = ranks_->any(found | allowedCounts_.takeFlags());
+  if (!any.isOk())
+    return any.status();
+  noteUnequalCounts(step, *any);
+  uint32_t all = *any & FlagsOfRun;
+  if (!holds) {
+    if (!(all & (BatchFailed | OutputGone | Interrupted)))
+      return Status::ok();
+    // The step is the last one: what was found in it decides what is saved.
+    if (Status s = finishRuns(0))
+      return s;
+    Result<uint32_t> ofStep = ranks_->any(foundNonfinite());
+    if (!ofStep.isOk())
+      return ofStep.status();
+    all |= *ofStep;
+  }
+  end = endOf(step, all, batch);
+  const Clock::time_point begin = Clock::now();
+  Status saved = saveAfter(step, all, step == last || end);
+  stepBegin_ += Clock::now() - begin;
+  return saved;
 }
 
 /// A mean over ranks and micro-batches of means over labels is not the mean
@@ -109,53 +266,6 @@ Status Trainer::endOf(int64_t step, uint32_t found, const Status &batch) {
                           "step " +
                           std::to_string(step));
   return Status::ok();
-}
-
-/// Where a micro-batch cannot be read on any rank, `unread` is why, and the
-/// step does not take place. Collective.
-Status Trainer::runStep(int64_t step, Status &unread) {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begin = Clock::now();
-  const int64_t microBatches = options_.microBatches();
-  LossSum sum;
-  setRates(step);
-  setScalar(scalars::randomStep.name, double(step - 1));
-  for (int64_t done = 1; done <= microBatches; ++done) {
-    const Program &program = manifest_.programOf(done, microBatches);
-    rank_->setCheckNote(loader_->unusualValue());
-    allowedCounts_.add(loader_->allowed());
-    setScalar(scalars::accumulated.name, double(done - 1));
-    setScalar(scalars::accumulatedCount.name, sum.count);
-    if (Status s = rank_->run(&program - manifest_.programs.data()))
-      return s;
-    if (Status s = rank_->addLoss(program, sum))
-      return s;
-    if (done == microBatches)
-      break;
-    // The inputs of the last micro-batch have the places of its own program.
-    Status batch = loader_->next(manifest_.programOf(done + 1, microBatches));
-    Result<uint32_t> any = ranks_->any(batch ? BatchFailed : 0);
-    if (!any.isOk())
-      return any.status();
-    if (*any & BatchFailed) {
-      unread = ranks_->agree(batch);
-      return Status::ok();
-    }
-  }
-  std::chrono::duration<double> seconds = Clock::now() - begin;
-  loss_ = sum.mean();
-  const Program &last = manifest_.programOf(microBatches, microBatches);
-  if (Status s = rank_->load(*last.findOutput("grad_norm"), gradNorm_))
-    return s;
-  nonfinite_ = nonfiniteText();
-  report(step, seconds.count());
-  return Status::ok();
-}
-
-/// Forward changes buffers, whatever becomes of the step.
-bool Trainer::changesBuffers() const {
-  return std::any_of(manifest_.buffers.begin(), manifest_.buffers.end(),
-                     [](const Buffer &buffer) { return buffer.perRank; });
 }
 
 /// "loss is nan and grad_norm is inf"; empty where both are finite.
@@ -207,85 +317,6 @@ void Trainer::report(int64_t step, double seconds) {
   if (!nonfinite_.empty() && !options_.stopOnNan)
     reports_->warnOnce("step " + std::to_string(step) + ": " + nonfinite_ +
                        (isSkipped ? ": its update was skipped" : ""));
-}
-
-/// State that followed from numbers that are not finite does not take a good
-/// checkpoint's place: it is not saved where the gradient was not finite, and
-/// older checkpoints stay until a later step was finite. The last step of a run
-/// has none after it; its own numbers decide.
-Status Trainer::saveAfter(int64_t step, uint32_t found, bool isEnd) {
-  bool isFinite = !(found & NotFinite);
-  if (isFinite)
-    removeOldOnes();
-  if (!isFinite && options_.stopOnNan)
-    return stopOnNonfinite(step, found);
-  bool isDue = options_.saveEvery && step % *options_.saveEvery == 0;
-  if (!saves_ || (!isDue && !isEnd))
-    return Status::ok();
-  if ((found & NormNotFinite) && !manifest_.skipsNonfinite) {
-    unsaved_ =
-        Status::failed("cannot save step " + std::to_string(step) +
-                       ": expected a finite gradient, got " + nonfinite_);
-    if (!isEnd)
-      reports_->warnOnce(unsaved_.message());
-    return Status::ok();
-  }
-  if (Status s = save(step, isEnd))
-    return s;
-  if (isEnd && isFinite)
-    removeOldOnes();
-  return Status::ok();
-}
-
-/// Where some micro-batches of `step` have run and the others never will: the
-/// state is that of the step before, in which `found` was found, but for
-/// buffers that forward changed. Collective.
-Status Trainer::saveBefore(int64_t step, uint32_t found) {
-  if (!saves_ || step == start_.firstStep || savedStep_ == step - 1)
-    return Status::ok();
-  if (!changesBuffers())
-    return saveAfter(step - 1, found, /*isEnd=*/true);
-  unsaved_ = Status::failed("cannot save step " + std::to_string(step - 1) +
-                            ": expected its buffers, got those that "
-                            "micro-batches of step " +
-                            std::to_string(step) + " have changed");
-  return Status::ok();
-}
-
-/// A program that left its state alone still has that of the step before, but
-/// for buffers that forward changed.
-Status Trainer::stopOnNonfinite(int64_t step, uint32_t found) {
-  bool isKept = manifest_.skipsNonfinite && (found & NormNotFinite);
-  return saves_ && isKept && !changesBuffers() && step > 1
-             ? save(step - 1, /*isEnd=*/true)
-             : Status::ok();
-}
-
-/// Fails where the ranks cannot talk to each other. A checkpoint that could not
-/// be written is a warning: the next one may be, and the last must.
-Status Trainer::save(int64_t step, bool isEnd) {
-  isEndSaved_ = isEnd;
-  if (savedStep_ == step)
-    return Status::ok();
-  saves_->setTaken(unitsAfter(step));
-  unsaved_ = saves_->save(step, rank_->memory());
-  if (!unsaved_) {
-    savedStep_ = step;
-    mayPrune_ = true;
-    return Status::ok();
-  }
-  if (!isEnd)
-    reports_->warnOnce(unsaved_.message() + "; it is tried again");
-  ranks_->forgetFailure();
-  return ranks_->world().barrier();
-}
-
-void Trainer::removeOldOnes() {
-  if (!mayPrune_ || !saves_ || !isFirst())
-    return;
-  mayPrune_ = false;
-  if (Status s = saves_->removeOldOnes())
-    reports_->warnOnce("--keep: " + s.message());
 }
 
 /// `end` is why the run ended early, where it did. What was recorded is kept as

@@ -53,9 +53,10 @@ public:
        const std::vector<std::string> &units = {});
 
   /// Gives the device one run: of a part of a step, or of a program that is
-  /// none, of which counters, profile and trace know nothing. As many as the program's maxPending() may
-  /// have been issued and not finished. The device's first failure, of which
-  /// the other ranks have been told, is also that of every further run.
+  /// none, of which counters, profile and trace know nothing. As many as the
+  /// program's maxPending() may have been issued and not finished. The device's
+  /// first failure, of which the other ranks have been told, is also that of
+  /// every further run.
   Status issue(hal::Executable &program, std::optional<StepPart> part);
   /// Returns when the oldest run that was issued is over, with its failure.
   /// counters().lastStep has the times of all parts of a step.

@@ -38,9 +38,9 @@ LIMIT = SECONDS if ALL else 30
 
 # (phase, name, how it is planted on rank 1, a pattern of what the run says). Of NCCL's groups on a device five connect the
 # ranks, and five more are captured; of its work on the device five are of the former, and each step has five.
-# The last copy to the host is of the last checkpoint.
+# The last copy to the host is of the last checkpoint, the last launch brings a run's results.
 NCCL, DRIVER = "FSDP_NCCL_FAULT", "FSDP_EMULATOR_FAULT"
-COPY = "cuMemcpyDtoHAsync_v2"
+COPY, LAUNCH = "cuMemcpyDtoHAsync_v2", "cuLaunchKernel"
 KILLED = "rank 1 |exited on signal 9"
 FAULTS = (
     ("load", "communicator", NCCL, "ncclCommInitRankConfig:1:2:1", "ncclCommInitRankConfig"),
@@ -58,7 +58,7 @@ FAULTS = (
     ("first step", "killed", NCCL, "kill:8:1:1", KILLED),
     ("later step", "by itself", NCCL, "async:18:6:1", "ncclCommGetAsyncError"),
     ("later step", "driver", DRIVER, "cuGraphLaunch:4:719", "cuGraphLaunch"),
-    ("later step", "metrics", DRIVER, COPY + ":9:700", COPY.partition("_")[0]),
+    ("later step", "results", DRIVER, LAUNCH + ":last:700", "the end of a run: " + LAUNCH),
     ("later step", "killed", NCCL, "kill:22:1:1", KILLED),
     ("save", "driver", DRIVER, COPY + ":last:700", "cannot save step 6: .*CUDA_ERROR_ILLEGAL_ADDRESS"),
 )
@@ -159,9 +159,7 @@ class EndsTest(unittest.TestCase):
         rows = collections.deque(chosen)
         results, lock = [], threading.Lock()
         with tempfile.TemporaryDirectory() as root:
-            threads, processes = (self.count_copies(launcher, pathlib.Path(root)) for launcher in ("threads", "tcp"))
-            # Rank 0's process makes more than the others, and is the last to do so.
-            last_copy = {"threads": max(threads), "torchrun": min(processes), "srun": min(processes)}
+            threads, processes = (self.count_calls(launcher, pathlib.Path(root)) for launcher in ("threads", "tcp"))
             def work():
                 while True:
                     with lock:
@@ -169,7 +167,11 @@ class EndsTest(unittest.TestCase):
                             return
                         launcher, fault = rows.popleft()
                         folder = pathlib.Path(root, str(len(rows)))
-                    last = last_copy.get(launcher, max(processes))
+                    # Rank 0's process makes more copies than the others, and is the last to do so.
+                    function = fault[3].partition(":")[0]
+                    of_ranks = processes.get(function, [0])
+                    last = {"threads": sum(threads.get(function, [0])), "torchrun": min(of_ranks),
+                            "srun": min(of_ranks)}.get(launcher, max(of_ranks))
                     results.append((launcher, fault, *self.run_one(launcher, fault, folder, last)))
             workers = [threading.Thread(target=work) for _ in range(AT_ONCE)]
             for worker in workers:
@@ -196,13 +198,16 @@ class EndsTest(unittest.TestCase):
                 print(f"{phase:12}", *(f"{slowest[phase, launcher]:9.2f}" for launcher in launchers))
             print(f"{len(in_time)} of {len(results)} runs ended within {SECONDS} s of the fault")
 
-    def count_copies(self, launcher, root):
-        """Of each process of a run that does not fail."""
+    def count_calls(self, launcher, root):
+        """Of each function of the driver, in each process of a run that does not fail."""
         stats = root / f"{launcher}.stats"
         job = Job(launcher, "save", ("FSDP_EMULATOR_STATS", str(stats)), root / launcher)
         self.assertTrue(job.wait(120), job.text)
-        rows = map(json.loads, stats.read_text().splitlines())
-        return [row["count"] for row in rows if row.get("call") == COPY]
+        counts = collections.defaultdict(list)
+        for row in map(json.loads, stats.read_text().splitlines()):
+            if "call" in row:
+                counts[row["call"]].append(row["count"])
+        return counts
 
     @staticmethod
     def run_one(launcher, fault, folder, last):

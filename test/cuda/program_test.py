@@ -178,7 +178,10 @@ class ProgramTest(unittest.TestCase):
             done = self.run_program(*start, "--graph", "off", fails=True, FSDP_EMULATOR_FAULT=fault)
             self.assertRegex(done.stderr, message)
         for fault, message in (
-            ("cuGraphLaunch:3:719", "error: step 3: cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED"),
+            ("cuGraphLaunch:3:1", "error: step 3: cuGraphLaunch: CUDA_ERROR_INVALID_VALUE"),
+            # An error of the device is that of a run before, which is still pending.
+            ("cuGraphLaunch:3:719", "error: step 2: cuEventQuery: CUDA_ERROR_LAUNCH_FAILED .*; the next run could not be "
+                                    "issued: cuGraphLaunch: CUDA_ERROR_LAUNCH_FAILED"),
             ("cuEventQuery:3:700", "cuEventQuery: CUDA_ERROR_ILLEGAL_ADDRESS .* CUDA_LAUNCH_BLOCKING=1"),
         ):
             done = self.run_program(*start, fails=True, FSDP_EMULATOR_FAULT=fault)
@@ -436,7 +439,8 @@ class ProgramTest(unittest.TestCase):
         done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",
                                 "6", "--graph", "off", fails=True, LINEAR_MESH="2x2", LINEAR_QUEUES="1",
                                 FSDP_NCCL_FAULT="ncclGroupEnd:7:1:3")
-        self.assertRegex(done.stderr, "step .*: rank 3: start '.*': ncclGroupEnd: unhandled cuda error")
+        self.assertRegex(done.stderr, "step 1: rank 3: .*; the next run could not be issued: start '.*': ncclGroupEnd: "
+                                      "unhandled cuda error")
 
     def test_a_check_that_fails_on_all_ranks(self):
         done = self.run_program("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps",

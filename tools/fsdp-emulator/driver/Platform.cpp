@@ -9,7 +9,11 @@
 
 #include "driver/Graph.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 
 namespace fsdp::emulator {
 
@@ -20,6 +24,14 @@ Platform &Platform::get() {
 
 Platform::Platform() : settings(Settings::fromEnvironment()) {
   approximations = settings.approximations;
+  if (!settings.logFile.empty()) {
+    log.reset(std::fopen(settings.logFile.c_str(), "we"));
+    if (!log) {
+      failUnmodeled("FSDP_EMULATOR_LOG",
+                    settings.logFile + ", which cannot be written");
+    }
+    std::setvbuf(log.get(), nullptr, _IOLBF, 4096);
+  }
   for (int i = 0; i < settings.devices; ++i)
     devices.push_back(std::make_unique<Device>(i, settings));
 }
@@ -32,11 +44,9 @@ Platform::~Platform() {
 /// A line of JSON for each kernel of each device, and for each function of the
 /// driver. Processes add their lines to those of others.
 void Platform::writeStatistics() {
-  std::FILE *file = std::fopen(settings.statsFile.c_str(), "a");
-  if (!file) {
-    report("expected to write " + settings.statsFile + ", got an error");
-    return;
-  }
+  char *text = nullptr;
+  size_t bytes = 0;
+  std::FILE *file = open_memstream(&text, &bytes);
   auto number = [](uint64_t value) {
     return static_cast<unsigned long long>(value);
   };
@@ -58,6 +68,21 @@ void Platform::writeStatistics() {
     std::fprintf(file, "{\"call\": \"%s\", \"count\": %llu}\n", name.c_str(),
                  number(count));
   std::fclose(file);
+  // At once, so that lines of processes that end together stay whole.
+  int to = open(settings.statsFile.c_str(),
+                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (to < 0 || write(to, text, bytes) != static_cast<ssize_t>(bytes))
+    report("expected to write " + settings.statsFile + ", got an error");
+  if (to >= 0)
+    close(to);
+  std::free(text);
+}
+
+void Platform::logCall(const char *name, cuda::Result answer) {
+  static std::atomic<int> threads{0};
+  static thread_local int thread = threads++;
+  std::lock_guard<std::mutex> lock(callsMutex);
+  std::fprintf(log.get(), "%d %s %d\n", thread, name, static_cast<int>(answer));
 }
 
 /// Errors that a context never recovers from.
@@ -103,9 +128,9 @@ bool &isInHostFunction() {
   return value;
 }
 
-cuda::Result runCall(const char *name,
-                     const std::function<cuda::Result()> &body,
-                     const std::function<cuda::Result()> &skipped) {
+static cuda::Result answerCall(const char *name,
+                               const std::function<cuda::Result()> &body,
+                               const std::function<cuda::Result()> &skipped) {
   Platform &platform = Platform::get();
   if (isInHostFunction()) {
     report(std::string(name) +
@@ -128,6 +153,15 @@ cuda::Result runCall(const char *name,
     report(std::string(name) + ": expected memory of the host, got none");
     return cuda::OutOfMemory;
   }
+}
+
+cuda::Result runCall(const char *name,
+                     const std::function<cuda::Result()> &body,
+                     const std::function<cuda::Result()> &skipped) {
+  cuda::Result answer = answerCall(name, body, skipped);
+  if (Platform &platform = Platform::get(); platform.isLogged())
+    platform.logCall(name, answer);
+  return answer;
 }
 
 cuda::Result

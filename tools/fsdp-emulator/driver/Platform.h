@@ -11,6 +11,7 @@
 #include "driver/Device.h"
 
 #include <atomic>
+#include <cstdio>
 #include <optional>
 
 namespace fsdp::emulator {
@@ -121,9 +122,18 @@ public:
   /// anything, or FSDP_EMULATOR_SKIP, which is a success.
   std::optional<cuda::Result> beginCall(const char *name);
 
+  /// FSDP_EMULATOR_LOG: a line when a call returns.
+  bool isLogged() const { return log != nullptr; }
+  void logCall(const char *name, cuda::Result answer);
+
 private:
   Platform();
   void writeStatistics();
+
+  struct CloseFile {
+    void operator()(std::FILE *file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, CloseFile> log;
 
   std::mutex callsMutex;
   std::map<std::string, uint64_t> calls;

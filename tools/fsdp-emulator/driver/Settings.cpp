@@ -195,6 +195,8 @@ Settings Settings::fromEnvironment() {
       reject("CAPABILITY", "major.minor");
   if (const char *file = variable("STATS"))
     settings.statsFile = file;
+  if (const char *file = variable("LOG"))
+    settings.logFile = file;
   readNumber<uint64_t>("CONTEXT", 0, settings.memoryBytes,
                        settings.contextBytes);
   readSharing(settings.sharing);

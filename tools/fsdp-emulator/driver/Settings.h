@@ -58,7 +58,7 @@ struct Settings {
   unsigned capabilityMajor = 9, capabilityMinor = 0;
   int driverVersion = 13000;
   Checks checks;
-  std::string statsFile;
+  std::string statsFile, logFile;
   std::vector<InjectedFault> faults;
   std::vector<SkippedCall> skipped;
   std::vector<HeldCall> held;

@@ -299,6 +299,26 @@ TEST_F(SettingsDeathTest, MemoryThatOthersOpen) {
   });
 }
 
+TEST_F(SettingsDeathTest, Log) {
+  std::string file = testing::TempDir() + "emulator-log";
+  expectRight([&] {
+    set("LOG", file);
+    cuda::Stream stream = nullptr;
+    cuda::Event event = nullptr;
+    bool isRight = begin() && !cuStreamCreate(&stream, 1) &&
+                   !cuEventCreate(&event, 2) && !cuEventRecord(event, stream);
+    isRight &= cuEventQuery(event) == cuda::Success &&
+               cuEventQuery(nullptr) == cuda::InvalidHandle;
+    finish(isRight);
+  });
+  std::ifstream stream(file);
+  std::string text((std::istreambuf_iterator<char>(stream)),
+                   std::istreambuf_iterator<char>());
+  std::remove(file.c_str());
+  EXPECT_THAT(text, HasSubstr("0 cuEventCreate 0\n0 cuEventRecord 0\n"
+                              "0 cuEventQuery 0\n0 cuEventQuery 400\n"));
+}
+
 TEST_F(SettingsDeathTest, Statistics) {
   std::string file = testing::TempDir() + "emulator-statistics";
   std::remove(file.c_str());

@@ -217,16 +217,26 @@ Status CudaDevice::execute(hal::Executable &executable,
     range_.reset();
     range_.emplace(program.recording().name().c_str());
     status = begin(pending_.back());
-    // Runs before it come to their ends, or are why it failed.
     while (status && pending_.size() > 1)
       if (Status s = finishOldest()) {
-        status = s;
+        status = explainIssue(status, s);
         break;
       }
   }
   if (status)
     fail(status);
   return status;
+}
+
+/// A run before it is the first that failed, and may be why: errors of a device
+/// and of communicators are told by whatever call comes next.
+Status CudaDevice::explainIssue(const Status &ofIssue,
+                                const Status &before) const {
+  if (!world_.failure().isOk())
+    return before;
+  return Status::failed(
+      before.message() +
+      "; the next run could not be issued: " + ofIssue.message());
 }
 
 Status CudaDevice::begin(const PendingRun &run) {
@@ -375,9 +385,8 @@ size_t CudaDevice::countPassed() const {
   return passed;
 }
 
-Status
-CudaDevice::waitWhileNotReady(const std::function<cu::Error()> &query,
-                              const char *call) {
+Status CudaDevice::waitWhileNotReady(const std::function<cu::Error()> &query,
+                                     const char *call) {
   int64_t begin = nowNanoseconds(), looked = begin;
   size_t passed = countPassed();
   WaitLimit limit(world_.waitLimit());
@@ -455,8 +464,8 @@ Status CudaDevice::locate(const Status &failure) const {
 
 Status CudaDevice::findFailure() const {
   for (const PendingRun &run : pending_)
-    if (Status s = run.executable->findFailure(run.number,
-                                               run.request->checkNote))
+    if (Status s =
+            run.executable->findFailure(run.number, run.request->checkNote))
       return s;
   return Status::ok();
 }
@@ -476,8 +485,8 @@ Status CudaDevice::finishOldest() {
           run.executable->findFailure(run.number, run.request->checkNote))
     return s;
   if (run.request->log)
-    if (Status s = run.executable->records().report(
-            run.executable->recording(), *run.request->log, times_))
+    if (Status s = run.executable->records().report(run.executable->recording(),
+                                                    *run.request->log, times_))
       return s;
   rank_->numbers().take(run.number, *run.request);
   run.request->isComplete = true;

@@ -117,6 +117,8 @@ private:
   [[noreturn]] void endProcess(const Status &why, const char *what) const;
   /// Ends the oldest pending run.
   Status finishOldest();
+  /// Of a run that could not be issued, where one before it failed.
+  Status explainIssue(const Status &ofIssue, const Status &before) const;
   /// Why a pending run failed, the first that did.
   Status findFailure() const;
   /// Keeps the first failure and tells the other ranks.

@@ -73,8 +73,8 @@ void CudaLoader::findLastEvents() {
         last[start.queue] = start.event;
     }
     if (call.function == Function::wait)
-      std::replace(last.begin(), last.end(),
-                   call.as<fsdp_rt_wait_desc>().event, none);
+      std::replace(last.begin(), last.end(), call.as<fsdp_rt_wait_desc>().event,
+                   none);
   }
   std::copy_if(last.begin(), last.end(), std::back_inserter(made_.lastEvents_),
                [](int64_t event) { return event != none; });

@@ -55,7 +55,8 @@ void runHostGuard(void *data) {
   for (int64_t i = 0; i < guard.bytes; ++i)
     if (guard.at[i] != hal::deadByte) {
       if (guard.report->run == 0)
-        *guard.report = {*guard.run, static_cast<uint64_t>(i) << 8 | guard.at[i]};
+        *guard.report = {*guard.run,
+                         static_cast<uint64_t>(i) << 8 | guard.at[i]};
       return;
     }
 }
@@ -118,7 +119,8 @@ Status CudaLoader::addGuard(const fsdp_rt_guard_desc &desc,
   return Status::ok();
 }
 
-void CudaLoader::addHostGuard(int64_t offset, int64_t bytes, RunReport *report) {
+void CudaLoader::addHostGuard(int64_t offset, int64_t bytes,
+                              RunReport *report) {
   auto guard = std::make_shared<HostGuard>();
   guard->at = reinterpret_cast<unsigned char *>(rank_.host().data()) + offset;
   guard->bytes = bytes;

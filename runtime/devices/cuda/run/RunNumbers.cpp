@@ -25,8 +25,8 @@ RunNumbers::create(const CudaContext &context, const DeviceArena &arena) {
 }
 
 Status RunNumbers::open() {
-  Result<std::unique_ptr<PinnedMemory>> current = PinnedMemory::allocate(
-      context_, sizeof(uint64_t), "the number of a run");
+  Result<std::unique_ptr<PinnedMemory>> current =
+      PinnedMemory::allocate(context_, sizeof(uint64_t), "the number of a run");
   if (!current.isOk())
     return current.status();
   current_ = std::move(*current);
@@ -82,13 +82,13 @@ Status RunNumbers::launch(CudaKernel kernel,
   std::array<void *, N> addresses;
   for (size_t i = 0; i < N; ++i)
     addresses[i] = &parameters[i];
-  auto blocks = static_cast<unsigned>(
-      (parameters.back() + kernel.block - 1) / kernel.block);
-  return context_.check(
-      context_.api().launch(kernel.function, std::max(1u, blocks), 1, 1,
-                            kernel.block, 1, 1, 0, stream, addresses.data(),
-                            nullptr),
-      "cuLaunchKernel");
+  auto blocks = static_cast<unsigned>((parameters.back() + kernel.block - 1) /
+                                      kernel.block);
+  return context_.check(context_.api().launch(kernel.function,
+                                              std::max(1u, blocks), 1, 1,
+                                              kernel.block, 1, 1, 0, stream,
+                                              addresses.data(), nullptr),
+                        "cuLaunchKernel");
 }
 
 /// Addresses of pinned memory are the same on the host and the device.
@@ -104,9 +104,8 @@ Status RunNumbers::begin(uint64_t run, const hal::RunRequest &request,
   if (Status s = reserve(slot, int64_t(std::max(request.scalars.size(),
                                                 request.results.size()))))
     return s;
-  for (auto [numbers, placed] :
-       {std::pair(&request.scalars, scalarsOf(slot)),
-        std::pair(&request.results, resultsOf(slot))})
+  for (auto [numbers, placed] : {std::pair(&request.scalars, scalarsOf(slot)),
+                                 std::pair(&request.results, resultsOf(slot))})
     for (const hal::RunNumber &number : *numbers) {
       placed->offset = number.offset;
       placed->bytes = number.bytes;
@@ -124,13 +123,13 @@ Status RunNumbers::end(uint64_t run, const hal::RunRequest &request,
                        cu::Stream stream) {
   Slot &slot = slotOf(run);
   if (!request.results.empty())
-    if (Status s = launch<3>(end_,
-                             {addressOf(resultsOf(slot)), arena_.base(),
-                              request.results.size()},
-                             stream))
+    if (Status s = launch<3>(
+            end_,
+            {addressOf(resultsOf(slot)), arena_.base(), request.results.size()},
+            stream))
       return s.withContext("the end of a run");
-  return context_.check(
-      context_.api().eventRecord(slot.end.get(), stream), "cuEventRecord");
+  return context_.check(context_.api().eventRecord(slot.end.get(), stream),
+                        "cuEventRecord");
 }
 
 void RunNumbers::take(uint64_t run, hal::RunRequest &request) const {

@@ -93,8 +93,8 @@ char *RunProgress::markOf(size_t index) const {
 /// late is seen by the next look.
 __attribute__((no_sanitize("thread"))) bool
 RunProgress::isWritten(size_t mark, uint64_t run) const {
-  return *reinterpret_cast<const volatile uint64_t *>(
-             marks_->data() + mark * markBytes) >= run;
+  return *reinterpret_cast<const volatile uint64_t *>(marks_->data() +
+                                                      mark * markBytes) >= run;
 }
 
 size_t RunProgress::count(uint64_t run) const {

@@ -7,9 +7,9 @@
 //
 // After some calls a kernel on their queue writes a mark to memory of the host,
 // also within a graph: the number of the run, since the next one may have begun
-// before the host looks. The driver tells of a failure, or of work that does not
-// end, neither the call nor the queue; the marks that are missing do, and the
-// host can read them when the device answers no question any more.
+// before the host looks. The driver tells of a failure, or of work that does
+// not end, neither the call nor the queue; the marks that are missing do, and
+// the host can read them when the device answers no question any more.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,9 +48,10 @@ public:
   /// How many have been written in run `run`, or a later one.
   size_t count(uint64_t run) const;
 
-  /// Of run `run`: "queue compute has passed call 3 of 9, wait 'gather' (forward h.0), but
-  /// not call 5, launch 'gelu' (forward h.0)" for each queue that has not come
-  /// to its end, the slowest first; empty where there is none.
+  /// Of run `run`: "queue compute has passed call 3 of 9, wait 'gather'
+  /// (forward h.0), but not call 5, launch 'gelu' (forward h.0)" for each queue
+  /// that has not come to its end, the slowest first; empty where there is
+  /// none.
   std::string describe(const hal::Recording &recording, uint64_t run) const;
 
 private:
