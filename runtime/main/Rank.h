@@ -74,6 +74,11 @@ public:
   /// maxPending() says may be under way.
   Status issue(size_t program);
   Status finish() { return executor_->finish(); }
+  /// Returns when no run is under way any more, however they went.
+  void endRuns() {
+    while (executor_->pending() > 0)
+      (void)executor_->finish();
+  }
   int maxPending(size_t program) const {
     return programs_[program]->maxPending();
   }

@@ -282,6 +282,10 @@ Status Trainer::run() {
     // Before the channels go: the others should hear why, not that this
     // rank is gone.
     host_.abort(status);
+  // What was issued reads batches, whose memory goes first, and may wait for
+  // ranks that will not come: the device ends it.
+  if (rank_)
+    rank_->endRuns();
   return status;
 }
 
