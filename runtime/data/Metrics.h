@@ -24,7 +24,7 @@ struct StepMetrics {
   int64_t step = 0; // from 1
   double loss = 0, gradNorm = 0;
   std::optional<double> learningRate; // of a schedule
-  double stepMs = 0;
+  double stepMs = 0; // from the end of the step before, without what was saved
   double tokensPerSecond = 0; // of all ranks together
   double exposedCommMs = 0;   // the rank's thread spent in collectives
   int64_t memBytes = 0;       // of the device, or resident

@@ -18,9 +18,10 @@ void FailureRecord::setFailure(const Status &failure) {
     failure_ = failure;
 }
 
-void FailureRecord::setStep(int64_t step) {
+void FailureRecord::setStep(int64_t step, bool isOwn) {
   std::lock_guard<std::mutex> lock(mutex_);
-  step_ = step_ == 0 ? step : std::min(step_, step);
+  int64_t &first = isOwn ? step_ : stepOfOthers_;
+  first = first == 0 ? step : std::min(first, step);
 }
 
 void FailureRecord::setUnread() {
@@ -36,8 +37,8 @@ bool FailureRecord::isUnread() const {
 Status FailureRecord::explain(const Status &ofBackend) const {
   std::lock_guard<std::mutex> lock(mutex_);
   const Status &status = failure_ ? *failure_ : ofBackend;
-  return step_ > 0 ? status.withContext("step " + std::to_string(step_))
-                   : status;
+  const int64_t step = step_ > 0 ? step_ : stepOfOthers_;
+  return step > 0 ? status.withContext("step " + std::to_string(step)) : status;
 }
 
 } // namespace fsdp::rt

@@ -30,7 +30,9 @@ class FailureRecord {
 public:
   /// Keeps the first.
   void setFailure(const Status &failure);
-  void setStep(int64_t step);
+  /// `isOwn`: the failure is of the rank that says so. What another rank waited
+  /// for then may be of a step before or after it.
+  void setStep(int64_t step, bool isOwn = true);
   /// That the run ended for want of a reader, and is complete up to there.
   void setUnread();
   bool isUnread() const;
@@ -40,7 +42,7 @@ public:
 private:
   mutable std::mutex mutex_;
   std::optional<Status> failure_;
-  int64_t step_ = 0;
+  int64_t step_ = 0, stepOfOthers_ = 0; // 0: none
   bool isUnread_ = false;
 };
 

@@ -137,7 +137,8 @@ Status Trainer::finishOldest() {
   if (status.isOk() && isLast)
     status = rank_->load(*program.findOutput("grad_norm"), gradNorm_);
   if (status) {
-    run_.record.setStep(at.step);
+    // Of another rank, the World has told it.
+    run_.record.setStep(at.step, status.message() != host_.failure().message());
     return status;
   }
   if (!isLast)

@@ -55,6 +55,7 @@ TEST(Options, ReadsAll) {
                                     "50",
                                     "--keep=1",
                                     "--stop-on-nan",
+                                    "--run-ahead=off",
                                     "--profile=f",
                                     "--trace=t",
                                     "--quiet"});
@@ -63,6 +64,7 @@ TEST(Options, ReadsAll) {
   EXPECT_EQ(o->backend, "mpi");
   EXPECT_EQ(o->params, std::vector<std::string>{"p"});
   EXPECT_TRUE(o->castParams && o->stopOnNan && o->quiet);
+  EXPECT_EQ(o->runAhead, RunAhead::Off);
   EXPECT_EQ(o->steps, 7);
   EXPECT_EQ(o->scalars,
             (std::vector<std::pair<std::string, double>>{
@@ -186,6 +188,7 @@ TEST(Options, WithoutStepsNothingOfStepsIsAskedFor) {
                                               {"--save-every", "2"},
                                               {"--keep", "2"},
                                               {"--stop-on-nan"},
+                                              {"--run-ahead", "off"},
                                               {"--profile", "p"},
                                               {"--trace", "t"}})
     EXPECT_EQ(refusalOfEvaluation(more),
@@ -390,6 +393,8 @@ TEST(SharedSettings, NameWhatChangesARun) {
   EXPECT_EQ(difference({"--save-every", "2"}), "--save-every: none -> 2\n");
   EXPECT_EQ(difference({"--keep", "1"}), "--keep: none -> 1\n");
   EXPECT_EQ(difference({"--stop-on-nan"}), "--stop-on-nan: off -> on\n");
+  EXPECT_EQ(difference({"--run-ahead", "off"}), "--run-ahead: auto -> off\n");
+  EXPECT_EQ(difference({"--run-ahead", "on"}), "--run-ahead: auto -> on\n");
   EXPECT_EQ(difference({"--trace", "t"}), "--trace: none -> a directory\n");
   EXPECT_EQ(difference({"--params", "p"}),
             "initial state: --init seed=0 -> --params\n");

@@ -177,7 +177,8 @@ TEST_F(ProgramTest, HelpNamesEveryOption) {
         "--save DIR",     "--save-every",    "--describe",  "--profile",
         "--blas",         "--log-every",     "--scalar",    "--cast-params",
         "--strip-prefix", "--add-prefix",    "--keep",      "--quiet",
-        "--stop-on-nan",  "--queue-threads", "--omit-text", "--save-trained"})
+        "--stop-on-nan",  "--queue-threads", "--omit-text", "--save-trained",
+        "--run-ahead"})
     EXPECT_CONTAINS(outcome.out, option);
 }
 

@@ -399,8 +399,9 @@ Status CudaDevice::waitWhileNotReady(const std::function<cu::Error()> &query,
       return s;
     if (error != cu::notReady)
       return check(error, call);
+    // What another rank failed in comes after what is complete by now.
     if (Status s = world_.failure())
-      return s;
+      return query() == cu::success ? Status::ok() : s;
     int64_t now = nowNanoseconds();
     if (now - begin > spinNanoseconds)
       std::this_thread::sleep_for(pause);
