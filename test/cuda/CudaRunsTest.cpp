@@ -157,6 +157,10 @@ TEST(CudaRuns, ChecksOfPendingRuns) {
             requestOf(fails == 2 || failsAgain ? -2.f : 2.f, "run 2");
         EXPECT_CUDA_OK(device.execute(program, first));
         EXPECT_CUDA_OK(device.execute(program, second));
+        // Both have run when the host looks.
+        char isPositive = 0;
+        EXPECT_CUDA_OK(
+            device.memory(FSDP_RT_DEVICE).download(flag, &isPositive, 1));
         rt::hal::RunTimes times;
         Status status = device.awaitOldest(times);
         EXPECT_EQ(status.isOk(), fails == 2);
