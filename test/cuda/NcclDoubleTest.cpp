@@ -19,10 +19,15 @@
 #include "devices/cuda/driver/Library.h"
 #include "devices/cuda/nccl/NcclApi.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <thread>
+#include <unistd.h>
 
 namespace fsdp::test {
 namespace {
@@ -131,6 +136,68 @@ std::vector<float> get(Rank &rank, int64_t offset, size_t count) {
   EXPECT_CUDA_OK(rank.memory.download(offset, values.data(),
                                       int64_t(count * sizeof(float))));
   return values;
+}
+
+/// Of the lines that ranks wrote, those with all of `parts`.
+int countLines(const std::string &path, const std::vector<std::string> &parts) {
+  std::ifstream file(path);
+  int count = 0;
+  for (std::string line; std::getline(file, line);)
+    count += std::all_of(parts.begin(), parts.end(), [&](const auto &part) {
+      return line.find(part) != std::string::npos;
+    });
+  return count;
+}
+
+/// Two nodes of two ranks: of a ring, ranks 1 and 3 send to the other node.
+TEST(NcclDouble, TrafficBetweenNodes) {
+  std::string path =
+      testing::TempDir() + "nccl-traffic-" + std::to_string(getpid());
+  setenv("FSDP_NCCL_TRAFFIC", path.c_str(), 1);
+  setenv("FSDP_NCCL_NODE_DEVICES", "2", 1);
+  constexpr int n = 4;
+  onRanks(n, [](Rank &rank) {
+    nccl::Comm comm = nullptr;
+    CALL(rank.join(comm, newId(rank), n));
+    put(rank, 0, std::vector<float>(64));
+    CALL(rank.api.allGather(rank.at(0), rank.at(256), 4, nccl::float32, comm,
+                            rank.stream));
+    CALL(rank.api.reduceScatter(rank.at(0), rank.at(512), 2, nccl::float32,
+                                nccl::sum, comm, rank.stream));
+    CALL(rank.api.allReduce(rank.at(0), rank.at(768), 5, nccl::float32,
+                            nccl::sum, comm, rank.stream));
+    // 12 bytes to a rank of the node, and 20 to one of the other.
+    int mate = rank.number() ^ 1, other = rank.number() ^ 2;
+    CALL(rank.api.groupStart());
+    CALL(rank.api.send(rank.at(0), 12, nccl::uint8, mate, comm, rank.stream));
+    CALL(rank.api.send(rank.at(0), 20, nccl::uint8, other, comm, rank.stream));
+    CALL(rank.api.receive(rank.at(1024), 12, nccl::uint8, mate, comm,
+                          rank.stream));
+    CALL(rank.api.receive(rank.at(2048), 20, nccl::uint8, other, comm,
+                          rank.stream));
+    CALL(rank.api.groupEnd());
+    CALL(rank.wait());
+    CALL(rank.api.commDestroy(comm));
+  });
+  // Three steps of 16 and of 8 bytes; six of two elements.
+  std::string sends = "\"send\": {\"calls\": 2, \"within\": 12, "
+                      "\"between\": 20}";
+  EXPECT_EQ(countLines(path, {"\"ranks\": 4", sends}), n);
+  EXPECT_EQ(countLines(path, {"\"all_gather\": {\"calls\": 1, \"within\": 48, "
+                              "\"between\": 0}",
+                              "\"reduce_scatter\": {\"calls\": 1, "
+                              "\"within\": 24, \"between\": 0}",
+                              "\"all_reduce\": {\"calls\": 1, \"within\": "
+                              "48, \"between\": 0}"}),
+            2);
+  EXPECT_EQ(countLines(path, {"\"all_gather\": {\"calls\": 1, \"within\": 0, "
+                              "\"between\": 48}",
+                              "\"reduce_scatter\": {\"calls\": 1, "
+                              "\"within\": 0, \"between\": 24}",
+                              "\"all_reduce\": {\"calls\": 1, \"within\": 0, "
+                              "\"between\": 48}"}),
+            2);
+  std::remove(path.c_str());
 }
 
 TEST(NcclDouble, Collectives) {

@@ -9,6 +9,7 @@
 #define FSDP_EMULATOR_LIBRARIES_NCCL_COMMUNICATOR_H
 
 #include "Mesh.h"
+#include "Traffic.h"
 #include "Types.h"
 
 #include <chrono>
@@ -90,6 +91,8 @@ public:
   /// each rank.
   uint64_t collectives = 0;
   std::vector<uint64_t> sent, received;
+  /// Of calls that have begun.
+  Traffic traffic;
 
 private:
   bool isJoined_ = false;

@@ -38,6 +38,8 @@ Mesh::Mesh(const UniqueId &id, int size, int rank, int device, int maxCtas)
     : name_(id.bytes, strnlen(id.bytes, 64)), size_(size), rank_(rank),
       device_(device), maxCtas_(maxCtas), peers_(size) {
   peers_[rank].isMet = peers_[rank].hasGreeted = true;
+  peers_[rank].device = device;
+  peers_[rank].host = hello().host;
   listener_ = socket(AF_UNIX, socketType, 0);
   sockaddr_un address;
   socklen_t length = makeAddress(name_ + "-" + std::to_string(rank_), address);
@@ -114,6 +116,7 @@ void Mesh::meet(int number, const Hello &hello) {
             std::to_string(hello.size) + " on rank " + std::to_string(number));
   checkDevice(hello);
   peer.device = hello.device;
+  peer.host.assign(hello.host, strnlen(hello.host, sizeof(hello.host)));
   peer.isMet = true;
 }
 
@@ -161,6 +164,18 @@ void Mesh::acceptOthers() {
     peers_[hello.rank].socket = socket;
     meet(hello.rank, hello);
   }
+}
+
+std::vector<bool> Mesh::ranksOnNode() const {
+  int size = Settings::get().nodeDevices;
+  auto nodeOf = [&](const Peer &peer) {
+    return size > 0 ? peer.device / size : 0;
+  };
+  const Peer &own = peers_[rank_];
+  std::vector<bool> areOnNode;
+  for (const Peer &peer : peers_)
+    areOnNode.push_back(peer.host == own.host && nodeOf(peer) == nodeOf(own));
+  return areOnNode;
 }
 
 bool Mesh::join() {

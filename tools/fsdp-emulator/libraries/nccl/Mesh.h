@@ -62,6 +62,8 @@ public:
   /// Whether all that was sent is on its way.
   bool isFlushed() const;
   std::deque<Message> &receivedFrom(int peer) { return peers_[peer].received; }
+  /// For each rank that has been met, whether it is on this one's node.
+  std::vector<bool> ranksOnNode() const;
   /// Whether it has left, and nothing more will come.
   bool hasLeft(int peer) const { return peers_[peer].hasLeft; }
 
@@ -75,6 +77,8 @@ private:
     int socket = -1;
     bool hasGreeted = false, isMet = false, hasLeft = false;
     int device = -1;
+    /// Of NCCL_HOSTID.
+    std::string host;
     uint64_t meetings = 0;
     std::vector<char> incoming, outgoing;
     std::deque<Message> received;

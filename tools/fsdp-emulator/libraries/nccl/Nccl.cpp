@@ -58,7 +58,9 @@ bool isHeldByGraphs(const CommPtr &comm) {
 /// As commReclaim() of NCCL: the last rank of the process returns when no graph
 /// has work of any of them, however long that takes; the others at once.
 void end(void *handle) {
-  for (const CommPtr &one : RanksOfProcess::get().end(*find(handle)))
+  CommPtr comm = find(handle);
+  comm->traffic.write(comm->name, comm->rank, comm->size);
+  for (const CommPtr &one : RanksOfProcess::get().end(*comm))
     while (isHeldByGraphs(one))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::lock_guard<std::mutex> lock(handlesMutex);

@@ -114,6 +114,7 @@ void Operation::begin() {
       progress.number = comm_->collectives++;
     }
     sendFor(i);
+    comm_->traffic.add(calls_[i], comm_->rank, comm_->mesh.ranksOnNode());
   }
   if (int code = takeFault("async", comm_->device)) {
     comm_->fail(Error(code), "an error by itself in " + describe());

@@ -61,6 +61,9 @@ Settings read() {
       reject("FSDP_NCCL_FAULT", "numbers from 1 on");
     settings.faults.push_back(fault);
   }
+  const char *traffic = std::getenv("FSDP_NCCL_TRAFFIC");
+  settings.trafficFile = traffic ? traffic : "";
+  settings.nodeDevices = int(readNumber("FSDP_NCCL_NODE_DEVICES", 0));
   const char *registers = std::getenv("NCCL_GRAPH_REGISTER");
   settings.registersGraphs = !registers || std::strcmp(registers, "0") != 0;
   const char *order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");

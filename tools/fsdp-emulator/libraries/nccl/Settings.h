@@ -37,6 +37,11 @@ struct Settings {
   /// Whether narrow floats are rounded at each hop, or once.
   bool isRoundedAtHops = true;
   std::vector<Fault> faults;
+  /// Empty: none.
+  std::string trafficFile;
+  /// So many devices, from a multiple of that on, are those of a node; 0: all
+  /// of a host.
+  int nodeDevices = 0;
   /// NCCL_GRAPH_REGISTER, NCCL's own.
   bool registersGraphs = true;
   /// NCCL_LAUNCH_ORDER_IMPLICIT, NCCL's own.
