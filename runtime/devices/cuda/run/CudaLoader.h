@@ -26,6 +26,8 @@ public:
   Status load();
 
 private:
+  friend class SumLoader;
+
   /// The work of call `index`. CudaLoader.cpp defines it for each descriptor of
   /// calls.def.
   template <typename Desc>
@@ -45,16 +47,6 @@ private:
   NcclExchange *addExchange(const NcclChannel &channel);
   Status addOwnPart(int32_t kind, const fsdp_rt_collective_desc &desc);
   Status addDivision(const fsdp_rt_collective_desc &desc, cu::Pointer src);
-  Status addSum(const NcclChannel &channel, const fsdp_rt_collective_desc &desc,
-                cu::Pointer own, cu::Pointer dst, int64_t count,
-                cu::Pointer others, int64_t stride);
-  void addPieces(NcclExchange &exchange, const NcclChannel &channel,
-                 const fsdp_rt_collective_desc &desc, const SumParts &parts,
-                 bool isDirect, cu::Pointer scratch);
-  Status addExactSums(const fsdp_rt_start_desc &start,
-                      const NcclChannel &channel);
-  void addSumsOfOthers(const fsdp_rt_start_desc &start,
-                       const NcclChannel &channel);
   Status addNcclSums(const fsdp_rt_start_desc &start, NcclChannel &channel);
   void addGathers(const fsdp_rt_start_desc &start, const NcclChannel &channel);
   void addAllToAlls(const fsdp_rt_start_desc &start,
@@ -97,6 +89,11 @@ private:
   void addCopyOnDevice(cu::Pointer dst, cu::Pointer src, int64_t bytes);
   void addCopyToHost(void *dst, cu::Pointer src, int64_t bytes);
   void addCopyToDevice(cu::Pointer dst, const void *src, int64_t bytes);
+
+  /// The executable keeps it.
+  void keep(std::shared_ptr<void> memory) {
+    made_.memory_.push_back(std::move(memory));
+  }
 
   cu::Pointer at(int64_t offset) const;
 

@@ -8,6 +8,7 @@
 #include "core/Dtype.h"
 #include "devices/cuda/kernels/OwnKernels.h"
 #include "devices/cuda/run/CudaLoader.h"
+#include "devices/cuda/run/SumLoader.h"
 #include "hal/Transfers.h"
 
 #include <string>
@@ -69,123 +70,6 @@ Status CudaLoader::addOwnPart(int32_t kind,
     return addDivision(desc, at(desc.src));
   addCopyOnDevice(at(desc.dst), at(desc.src), desc.count * dtypeSize(dtype));
   return Status::ok();
-}
-
-//===----------------------------------------------------------------------===//
-// Sums in the order of abi.def
-//===----------------------------------------------------------------------===//
-
-/// Elements of the rank's own part, [begin, begin + count) of the operands: the
-/// sum of its own at `own` and of the others' in the scratch.
-Status CudaLoader::addSum(const NcclChannel &channel,
-                          const fsdp_rt_collective_desc &desc, cu::Pointer own,
-                          cu::Pointer dst, int64_t count, cu::Pointer others,
-                          int64_t stride) {
-  return addOwnKernel(
-      sumLaunch({static_cast<Dtype>(desc.dtype), own, dst, count, desc.divisor,
-                 others, stride, channel.size(), channel.rank()}));
-}
-
-/// `length` elements of each other rank come into the scratch from `scratch`
-/// on, which ends after them; each rank p gets this one's from begin(p) on.
-void CudaLoader::addPieces(NcclExchange &exchange, const NcclChannel &channel,
-                           const fsdp_rt_collective_desc &desc,
-                           const SumParts &parts, bool isDirect,
-                           cu::Pointer scratch) {
-  int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
-  auto bytesOf = [&](int rank) {
-    return static_cast<size_t>((isDirect ? desc.count : parts.size(rank)) *
-                               size);
-  };
-  for (int peer = 0; peer < channel.size(); ++peer) {
-    if (peer == channel.rank())
-      continue;
-    if (size_t bytes = bytesOf(peer)) {
-      int64_t begin = isDirect ? 0 : parts.begin(peer) * size;
-      exchange.add(
-          {Kind::Send, at(desc.src + begin), 0, bytes, nccl::uint8, peer});
-    }
-    if (size_t bytes = bytesOf(channel.rank()))
-      exchange.add({Kind::Receive, 0, scratch, bytes, nccl::uint8, peer});
-    scratch += static_cast<cu::Pointer>(getReceivedStride(parts.length, size));
-  }
-}
-
-Status CudaLoader::addExactSums(const fsdp_rt_start_desc &start,
-                                const NcclChannel &channel) {
-  bool isScatter = start.kind == FSDP_RT_REDUCE_SCATTER;
-  auto parts = collectivesOf(start);
-  auto planOf = [&](const fsdp_rt_collective_desc &desc) -> AllReducePlan {
-    if (isScatter)
-      return {false, {desc.count * channel.size(), desc.count}};
-    return planAllReduce(desc.count, dtypeSize(static_cast<Dtype>(desc.dtype)),
-                         channel.size());
-  };
-  std::shared_ptr<DeviceArena> memory = rank_.transfers().scratch(start.queue);
-  made_.memory_.push_back(memory);
-  auto strideOfPart = [&](const fsdp_rt_collective_desc &desc) {
-    return getReceivedStride(planOf(desc).parts.length,
-                             dtypeSize(static_cast<Dtype>(desc.dtype)));
-  };
-  cu::Pointer scratch = memory->base();
-  auto next = [&](const fsdp_rt_collective_desc &desc) {
-    scratch +=
-        static_cast<cu::Pointer>((channel.size() - 1) * strideOfPart(desc));
-  };
-  NcclExchange *exchange = addExchange(channel);
-  for (int64_t i = 0; i < start.part_count; ++i) {
-    AllReducePlan plan = planOf(*parts[i]);
-    addPieces(*exchange, channel, *parts[i], plan.parts, plan.isDirect,
-              scratch);
-    next(*parts[i]);
-  }
-  scratch = memory->base();
-  bool hasParts = false;
-  for (int64_t i = 0; i < start.part_count; ++i) {
-    const fsdp_rt_collective_desc &desc = *parts[i];
-    AllReducePlan plan = planOf(desc);
-    int rank = plan.isDirect ? 0 : channel.rank();
-    int64_t begin =
-        plan.parts.begin(rank) * dtypeSize(static_cast<Dtype>(desc.dtype));
-    cu::Pointer dst = at(isScatter ? desc.dst : desc.dst + begin);
-    if (Status s = addSum(channel, desc, at(desc.src + begin), dst,
-                          plan.parts.size(rank), scratch, strideOfPart(desc)))
-      return s;
-    next(desc);
-    hasParts |= !isScatter && !plan.isDirect;
-  }
-  if (hasParts)
-    addSumsOfOthers(start, channel);
-  return Status::ok();
-}
-
-/// Of all_reduces whose parts have been added up by one rank each.
-void CudaLoader::addSumsOfOthers(const fsdp_rt_start_desc &start,
-                                 const NcclChannel &channel) {
-  auto parts = collectivesOf(start);
-  NcclExchange *exchange = addExchange(channel);
-  for (int64_t i = 0; i < start.part_count; ++i) {
-    const fsdp_rt_collective_desc &desc = *parts[i];
-    int64_t size = dtypeSize(static_cast<Dtype>(desc.dtype));
-    AllReducePlan plan = planAllReduce(desc.count, size, channel.size());
-    if (plan.isDirect)
-      continue;
-    auto placeOf = [&](int rank) {
-      return at(desc.dst + plan.parts.begin(rank) * size);
-    };
-    auto bytesOf = [&](int rank) {
-      return static_cast<size_t>(plan.parts.size(rank) * size);
-    };
-    int own = channel.rank();
-    for (int peer = 0; peer < channel.size(); ++peer) {
-      if (peer != own && bytesOf(own))
-        exchange->add(
-            {Kind::Send, placeOf(own), 0, bytesOf(own), nccl::uint8, peer});
-      if (peer != own && bytesOf(peer))
-        exchange->add({Kind::Receive, 0, placeOf(peer), bytesOf(peer),
-                       nccl::uint8, peer});
-    }
-  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -302,7 +186,7 @@ Status CudaLoader::addCollectives(const fsdp_rt_start_desc &start) {
   case FSDP_RT_REDUCE_SCATTER:
   case FSDP_RT_ALL_REDUCE:
     return rank_.transfers().reduction() == Reduction::Exact
-               ? addExactSums(start, channel)
+               ? SumLoader(*this, start, channel).load()
                : addNcclSums(start, channel);
   case FSDP_RT_OFFLOAD:
   case FSDP_RT_RELOAD:
