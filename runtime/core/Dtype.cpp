@@ -59,4 +59,8 @@ const char *dtypeName(Dtype dtype) {
   return "unknown";
 }
 
+Dtype partialTypeOf(Dtype dtype) {
+  return dtype == FSDP_RT_F16 || dtype == FSDP_RT_BF16 ? FSDP_RT_F32 : dtype;
+}
+
 } // namespace fsdp::rt

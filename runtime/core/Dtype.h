@@ -25,6 +25,10 @@ int64_t dtypeSize(Dtype dtype);
 /// "F32", "BF16", ...
 const char *dtypeName(Dtype dtype);
 
+/// What sums of `dtype` are that are added up further, with the bits of one sum
+/// of all: narrow floats are added in F32, integers wrap around in any type.
+Dtype partialTypeOf(Dtype dtype);
+
 } // namespace fsdp::rt
 
 #endif // FSDP_RT_CORE_DTYPE_H

@@ -46,6 +46,11 @@ TEST(Ptxas, TakesOwnKernelsAndThoseOfTests) {
          {FSDP_RT_F32, FSDP_RT_F64, FSDP_RT_F16, FSDP_RT_BF16, FSDP_RT_I64,
           FSDP_RT_I32, FSDP_RT_I16, FSDP_RT_I8, FSDP_RT_U8})
       expectTaken(rt::sumLaunch({dtype, 0, 0, 1, 1}));
+    for (rt::Dtype narrow : {FSDP_RT_F16, FSDP_RT_BF16}) {
+      rt::SumTypes ofNode(narrow, FSDP_RT_F32), overNodes(FSDP_RT_F32, narrow);
+      expectTaken(rt::sumLaunch({ofNode, 0, 0, 1, 1}));
+      expectTaken(rt::sumLaunch({overNodes, 0, 0, 1, 1}));
+    }
   }
   EXPECT_NE(assemble(".version 7.0\n.target sm_80\n.wrong\n", 80), 0);
 }

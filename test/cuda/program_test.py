@@ -322,6 +322,23 @@ class ProgramTest(unittest.TestCase):
                         self.assert_same(cpu, cuda)
                         self.assertEqual(self.losses(cpu), self.losses(cuda))
 
+    def test_several_nodes(self):
+        """The bits of processors, whether nodes are subtrees of the sums or not, which is told with what it costs."""
+        for environment in ({}, {"LINEAR_QUEUES": "1"}):
+            name = f"{len(environment)}"
+            cpu = self.train("cpu", f"cpu-{name}", LINEAR_MESH="4", **environment)
+            for ranks, more in (("2", ("--graph", "on")), ("2", ("--graph", "off")), ("2", ("--backend", "tcp")), ("3", ())):
+                with self.subTest(ranks=ranks, more=more, environment=environment):
+                    cuda = self.train("cuda", f"cuda-{name}-{ranks}-{len(more) and more[1]}", LINEAR_MESH="4",
+                                      FSDP_NODE_RANKS=ranks, more=more, **environment)
+                    self.assert_same(cpu, cuda)
+                    self.assertEqual(self.losses(cpu), self.losses(cuda))
+        start = ("--device", "cuda", "--init", "seed=0", "--data", DATA, "--lr", "0.001", "--steps", "1")
+        for ranks in ("1", "2", "3", "6"):
+            done = self.run_program(*start, LINEAR_MESH="6", FSDP_NODE_RANKS=ranks)
+            told = "sums over 6 ranks on 3 nodes (--reduction exact) send 1.6 times a ring's bytes between nodes"
+            self.assertEqual(told in done.stdout + done.stderr, ranks == "2", done.stdout + done.stderr)
+
     @unittest.skipUnless(MPIRUN, "expected mpirun")
     def test_ranks_that_are_processes(self):
         for mesh, ranks in (("2", 2), ("2x2", 4)):

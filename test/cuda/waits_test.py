@@ -106,6 +106,15 @@ class WaitsTest(unittest.TestCase):
                     self.assertNotIn(False, missed)
                     self.assertGreater(missed.count(True), missed.count("implied"))
 
+    def test_every_wait_of_sums_over_nodes(self):
+        """Of two nodes of two ranks: transfers are several exchanges with sums between them."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = Program(folder, "gpt2", "--mesh", "shard=4", "--cluster", "h100-sxm")
+            missed = self.missed(program.command("--graph", "off"), FSDP_EMULATOR_CAPABILITY="8.0",
+                                 FSDP_NODE_RANKS="2")
+            self.assertNotIn(False, missed)
+            self.assertGreater(missed.count(True), missed.count("implied"))
+
 
 if __name__ == "__main__":
     unittest.main()

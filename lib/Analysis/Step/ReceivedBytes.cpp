@@ -21,10 +21,14 @@ static int64_t getBytesOf(Operation *transfer, MeshOp mesh) {
     int64_t ranks = mesh.getGroupSize(op.getAxesAttr());
     if (!isa<ReduceScatterOp, AllReduceOp>(*op) || ranks == 1)
       return;
-    unsigned bits = op.getInput().getType().getElementTypeBitWidth();
-    bytes +=
-        ::fsdp::rt::getReceivedBytes(isa<AllReduceOp>(*op), op.getCount(ranks),
-                                     llvm::divideCeil(bits, 8), ranks);
+    Type element = op.getInput().getType().getElementType();
+    auto plan = ::fsdp::rt::planSum(
+        isa<AllReduceOp>(*op), op.getCount(ranks),
+        ::fsdp::rt::SumBytes::of(
+            isa<FloatType>(element),
+            llvm::divideCeil(element.getIntOrFloatBitWidth(), 8)),
+        {ranks, /*nodes=*/1});
+    bytes += plan.memoryBytes();
   });
   return bytes;
 }

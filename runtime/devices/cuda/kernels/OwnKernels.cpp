@@ -20,11 +20,13 @@
       ".byte 0\n"                                                              \
       ".previous\n");                                                          \
   extern "C" const char fsdp_rt_ptx_##NAME[];
-#define FSDP_RT_SUM_TEXT(DTYPE, NAME) FSDP_RT_TEXT(sum_##NAME)
+#define FSDP_RT_SUM_TEXT(ELEMENT, RESULT, NAME) FSDP_RT_TEXT(sum_##NAME)
 // clang-format off
 #define FSDP_RT_SUM_TYPES(X)                                                   \
-  X(F32, f32) X(F64, f64) X(F16, f16) X(BF16, bf16)                            \
-  X(I64, i64) X(I32, i32) X(I16, i16) X(I8, i8) X(U8, u8)
+  X(F32, F32, f32) X(F64, F64, f64) X(F16, F16, f16) X(BF16, BF16, bf16)       \
+  X(I64, I64, i64) X(I32, I32, i32) X(I16, I16, i16) X(I8, I8, i8)             \
+  X(U8, U8, u8) X(F16, F32, f16_to_f32) X(BF16, F32, bf16_to_f32)              \
+  X(F32, F16, f32_to_f16) X(F32, BF16, f32_to_bf16)
 // clang-format on
 
 FSDP_RT_TEXT(marks)
@@ -41,12 +43,13 @@ constexpr fsdp_rt_cuda_image_desc imageOf(const char *ptx) {
 constexpr fsdp_rt_cuda_image_desc marks = imageOf(fsdp_rt_ptx_marks);
 
 constexpr struct {
-  Dtype dtype;
+  Dtype element, result;
   const char *function;
   fsdp_rt_cuda_image_desc image;
 } sums[] = {
-#define FSDP_RT_SUM_ROW(DTYPE, NAME)                                           \
-  {FSDP_RT_##DTYPE, "fsdp_sum_" #NAME, imageOf(fsdp_rt_ptx_sum_##NAME)},
+#define FSDP_RT_SUM_ROW(ELEMENT, RESULT, NAME)                                 \
+  {FSDP_RT_##ELEMENT, FSDP_RT_##RESULT, "fsdp_sum_" #NAME,                     \
+   imageOf(fsdp_rt_ptx_sum_##NAME)},
     FSDP_RT_SUM_TYPES(FSDP_RT_SUM_ROW)
 #undef FSDP_RT_SUM_ROW
 };
@@ -84,13 +87,16 @@ OwnLaunch searchLaunch(cu::Pointer start, cu::Pointer found, int64_t bytes) {
 
 OwnLaunch sumLaunch(const RankSum &sum) {
   // Elements of a thread, and their alignment, as Kernels.cmake has them.
-  int64_t size = dtypeSize(sum.dtype), lanes = size < 4 ? 8 : 4;
-  int64_t alignment = std::min<int64_t>(16, lanes * size);
+  int64_t size = dtypeSize(sum.types.element), lanes = size < 4 ? 8 : 4;
   auto stride = static_cast<cu::Pointer>(sum.stride);
-  bool isAligned = (sum.own | sum.dst | sum.others | stride) %
-                       static_cast<cu::Pointer>(alignment) ==
-                   0;
-  int64_t vectors = isAligned ? sum.count / lanes : 0;
+  auto isAligned = [&](cu::Pointer places, Dtype type) {
+    int64_t alignment = std::min<int64_t>(16, lanes * dtypeSize(type));
+    return places % static_cast<cu::Pointer>(alignment) == 0;
+  };
+  bool takesVectors =
+      isAligned(sum.own | sum.others | stride, sum.types.element) &&
+      isAligned(sum.dst, sum.types.result);
+  int64_t vectors = takesVectors ? sum.count / lanes : 0;
   int64_t threads = vectors + sum.count - vectors * lanes;
   // Levels of the tree above subtrees of at most eight ranks: on each, a
   // thread has a partial sum.
@@ -99,8 +105,10 @@ OwnLaunch sumLaunch(const RankSum &sum) {
     ++levels;
   int64_t levelBytes = ownKernelBlock * lanes * std::max<int64_t>(size, 4);
   const auto *found =
-      std::find_if(std::begin(sums), std::end(sums),
-                   [&](const auto &row) { return row.dtype == sum.dtype; });
+      std::find_if(std::begin(sums), std::end(sums), [&](const auto &row) {
+        return row.element == sum.types.element &&
+               row.result == sum.types.result;
+      });
   fsdp_rt_cuda_kernel_desc kernel = {nullptr, nullptr, blocksOf(threads),
                                      ownKernelBlock, levels * levelBytes};
   if (found != std::end(sums)) {

@@ -68,13 +68,22 @@ OwnLaunch reportTouchedLaunch(cu::Pointer found, cu::Pointer report);
 OwnLaunch searchLaunch(cu::Pointer start, cu::Pointer found, int64_t bytes);
 constexpr uint64_t untouched = ~uint64_t(0);
 
+/// What a sum adds up and what it writes: one type, or a narrow float and F32,
+/// in which narrow floats are added: a sum of some ranks that is not rounded,
+/// or a sum of such sums.
+struct SumTypes {
+  SumTypes(Dtype both) : element(both), result(both) {}
+  SumTypes(Dtype element, Dtype result) : element(element), result(result) {}
+  Dtype element, result;
+};
+
 /// A sum over some ranks and one place among them:
 ///   dst[i] = treeSum over ranks of their element i / divisor
 /// with its bits (core/Reduce.h; NaNs may have others). The rank's own elements
 /// lie at `own`, which may be dst, those of the others one after another at
 /// `others`, `stride` bytes apart. Of one rank, it divides.
 struct RankSum {
-  Dtype dtype;
+  SumTypes types;
   cu::Pointer own, dst;
   int64_t count, divisor;
   cu::Pointer others = 0;

@@ -7,6 +7,7 @@
 
 #include "devices/cuda/nccl/NcclTransfers.h"
 
+#include "core/Group.h"
 #include "core/WaitLimit.h"
 #include "devices/cuda/driver/LibraryVersions.h"
 #include "devices/cuda/driver/RankZero.h"
@@ -150,17 +151,54 @@ Status NcclExchange::rehearse(cu::Stream stream, cu::Pointer memory) const {
 // Channels
 //===----------------------------------------------------------------------===//
 
-int64_t NcclTransfers::scratchOf(const fsdp_rt_start_desc &start) const {
+SumPlacement NcclTransfers::placeSums(const std::vector<int> &ranks) const {
+  return rt::placeSums(static_cast<int64_t>(ranks.size()), [&](int64_t i) {
+    return cards_.nodeOf(ranks[static_cast<size_t>(i)]);
+  });
+}
+
+SumPlan NcclTransfers::planSum(int32_t kind,
+                               const fsdp_rt_collective_desc &desc,
+                               SumPlacement placement) {
+  auto dtype = static_cast<Dtype>(desc.dtype);
+  return rt::planSum(kind == FSDP_RT_ALL_REDUCE, desc.count,
+                     {dtypeSize(dtype), dtypeSize(partialTypeOf(dtype))},
+                     placement);
+}
+
+int64_t NcclTransfers::getSumMemory(const fsdp_rt_start_desc &start,
+                                    SumPlacement placement) const {
   if (settings_.reduction != Reduction::Exact || !shapeOf(start.kind).isSum)
     return 0;
   int64_t bytes = 0;
-  for (int64_t i = 0; i < start.part_count; ++i) {
-    const fsdp_rt_collective_desc &part = *collectivesOf(start)[i];
-    bytes += getReceivedBytes(start.kind == FSDP_RT_ALL_REDUCE, part.count,
-                              dtypeSize(static_cast<Dtype>(part.dtype)),
-                              int64_t(layout_.groups[part.group].size()));
-  }
+  for (int64_t i = 0; i < start.part_count; ++i)
+    bytes +=
+        planSum(start.kind, *collectivesOf(start)[i], placement).memoryBytes();
   return bytes;
+}
+
+void NcclTransfers::noteNodes(const std::vector<int> &ranks) {
+  if (placeSums(ranks).nodes > 1 || !noted_.insert(ranks).second)
+    return;
+  auto nodeOf = [&](int64_t i) {
+    return cards_.nodeOf(ranks[static_cast<size_t>(i)]);
+  };
+  double ratio = getRingRatio(static_cast<int64_t>(ranks.size()), nodeOf);
+  if (ratio < 1.05)
+    return;
+  char times[32];
+  std::snprintf(times, sizeof(times), "%.1f", ratio);
+  std::vector<int> nodes;
+  for (int rank : ranks)
+    nodes.push_back(cards_.nodeOf(rank));
+  std::sort(nodes.begin(), nodes.end());
+  auto count = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
+  notes_.push_back(
+      "sums over " + std::to_string(ranks.size()) + " ranks on " +
+      std::to_string(count) + " nodes (--reduction exact) send " + times +
+      " times a ring's bytes between nodes: expected 2, 4, 8, .. "
+      "nodes with as many consecutive ranks each; --reduction nccl "
+      "adds up as NCCL does");
 }
 
 /// Whether a queue's sums receive no more than the manifest says, if it does.
@@ -180,7 +218,8 @@ Status NcclTransfers::checkReceived(int32_t queue, int64_t bytes) const {
 }
 
 Status NcclTransfers::prepare(const hal::Recording &recording) {
-  std::map<int32_t, int64_t> needed;
+  // By queue: here, and where the program was compiled for.
+  std::map<int32_t, int64_t> needed, planned;
   for (const hal::Call &call : recording.calls()) {
     const fsdp_rt_start_desc *found = hal::getExchange(call, layout_);
     if (!found)
@@ -189,10 +228,17 @@ Status NcclTransfers::prepare(const hal::Recording &recording) {
     int32_t group = collectivesOf(start)[0]->group;
     if (Status s = open(group, start.queue))
       return s.withContext(hal::nameOf(call));
-    needed[start.queue] = std::max(needed[start.queue], scratchOf(start));
+    const std::vector<int> &ranks = layout_.groups[group];
+    auto raise = [&](int64_t &bytes, SumPlacement placement) {
+      bytes = std::max(bytes, getSumMemory(start, placement));
+    };
+    raise(needed[start.queue], placeSums(ranks));
+    raise(planned[start.queue], {static_cast<int64_t>(ranks.size()), 1});
+    if (settings_.reduction == Reduction::Exact && shapeOf(start.kind).isSum)
+      noteNodes(ranks);
   }
   for (const auto &[queue, bytes] : needed) {
-    if (Status s = checkReceived(queue, bytes))
+    if (Status s = checkReceived(queue, planned[queue]))
       return s;
     std::shared_ptr<DeviceArena> &scratch = scratch_[queue];
     if (scratch && scratch->size() >= bytes)

@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,6 +106,11 @@ public:
   Status prepare(const hal::Recording &recording);
   /// Of a group of more than one rank; after prepare().
   NcclChannel &channel(int32_t group, int32_t queue) const;
+  /// How sums over these world ranks are placed.
+  SumPlacement placeSums(const std::vector<int> &ranks) const;
+  /// Of a reduce_scatter or an all_reduce.
+  static SumPlan planSum(int32_t kind, const fsdp_rt_collective_desc &desc,
+                         SumPlacement placement);
   /// Memory beside the arena for the starts of a queue, one at a time. An
   /// executable keeps it.
   std::shared_ptr<DeviceArena> scratch(int32_t queue) const {
@@ -143,8 +149,12 @@ private:
   Status compareDrivers();
   Status compareCtas();
   Status open(int32_t group, int32_t queue);
-  int64_t scratchOf(const fsdp_rt_start_desc &start) const;
+  /// Of sums that are the runtime's.
+  int64_t getSumMemory(const fsdp_rt_start_desc &start,
+                       SumPlacement placement) const;
   Status checkReceived(int32_t queue, int64_t bytes) const;
+  /// Tells where sums over `ranks` send far more between nodes than a ring.
+  void noteNodes(const std::vector<int> &ranks);
 
   World &world_;
   const CudaContext &context_;
@@ -153,6 +163,7 @@ private:
   const hal::Layout &layout_;
   CudaSettings settings_;
   std::vector<std::string> notes_;
+  std::set<std::vector<int>> noted_;
   const NcclApi *api_ = nullptr;
   int maxCtas_ = 0;
   /// How far the last exchange is.

@@ -25,6 +25,7 @@ namespace {
 
 constexpr const char *multiRankVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 constexpr const char *hostVariable = "NCCL_HOSTID";
+constexpr const char *nodeVariable = "FSDP_NODE_RANKS";
 
 /// What ranks tell each other; all of it bytes. Containers of one machine
 /// differ in the host's name alone, as NCCL has it.
@@ -32,6 +33,8 @@ struct Place {
   HostId host;
   cu::Uuid card = {};
   int64_t process = 0;
+  /// What FSDP_NODE_RANKS makes of the rank; -1: its host is its node.
+  int64_t node = -1;
   int32_t graph = 0, ordinal = 0;
 };
 static_assert(std::has_unique_object_representations_v<Place>);
@@ -39,6 +42,23 @@ static_assert(std::has_unique_object_representations_v<Place>);
 bool isSameCard(const Place &a, const Place &b) {
   return a.host == b.host &&
          std::memcmp(a.card.bytes, b.card.bytes, sizeof(a.card.bytes)) == 0;
+}
+
+bool isSameNode(const Place &a, const Place &b) {
+  return a.node == b.node && (a.node >= 0 || a.host == b.host);
+}
+
+/// Of which node `rank` is by the environment; -1 where that does not say.
+Result<int64_t> readNode(int rank) {
+  const char *text = std::getenv(nodeVariable);
+  if (!text || !*text)
+    return int64_t(-1);
+  char *end = nullptr;
+  long long ranks = std::strtoll(text, &end, 10);
+  if (*end || ranks < 1)
+    return Status::failed(std::string("expected a number of ranks for ") +
+                          nodeVariable + ", got '" + text + "'");
+  return int64_t(rank / ranks);
 }
 
 Place thisPlace(const cu::Uuid &card, const CudaSettings &settings) {
@@ -97,10 +117,15 @@ Result<RankCards> RankCards::find(World &world, const DriverApi &api,
     return channel.status();
   Place mine = thisPlace(card, settings);
   mine.ordinal = made.ordinal_;
+  Result<int64_t> node = readNode(world.rank());
+  if (!node.isOk())
+    return node.status();
+  mine.node = *node;
   std::vector<Place> places(static_cast<size_t>(world.size()));
   if (Status s = (*channel)->allGather(&mine, places.data(), sizeof(Place)))
     return s;
   made.sharers_.clear();
+  made.nodes_.clear();
   for (int rank = 0; rank < world.size(); ++rank) {
     const Place &one = places[static_cast<size_t>(rank)];
     if (one.graph != places[0].graph)
@@ -108,6 +133,11 @@ Result<RankCards> RankCards::find(World &world, const DriverApi &api,
                             nameOfGraph(places[0].graph) +
                             ", as on rank 0, got " + nameOfGraph(one.graph) +
                             " on rank " + std::to_string(rank));
+    auto first =
+        std::find_if(places.begin(), places.end(), [&](const Place &other) {
+          return isSameNode(one, other);
+        });
+    made.nodes_.push_back(static_cast<int>(first - places.begin()));
     int sharers = 0;
     for (const Place &other : places) {
       if (!isSameCard(one, other))

@@ -39,6 +39,9 @@ public:
   const std::vector<int> &sharers() const { return sharers_; }
   /// Of the GPU that most ranks share.
   int mostSharers() const { return mostSharers_; }
+  /// A number that tells nodes of world ranks apart: the host's, or that of so
+  /// many consecutive ranks as FSDP_NODE_RANKS says.
+  int nodeOf(int rank) const { return nodes_[static_cast<size_t>(rank)]; }
   bool isShared() const { return sharers_.size() > 1; }
   /// "ranks 0 and 1 share device 0 (NVIDIA H100 80GB HBM3)".
   std::string describe() const;
@@ -67,6 +70,7 @@ private:
   std::string name_;
   std::vector<int> sharers_;
   int mostSharers_ = 1;
+  std::vector<int> nodes_ = {0};
   /// Whether two ranks of one process share a GPU, on any host.
   bool hasSharingThreads_ = false;
 };
