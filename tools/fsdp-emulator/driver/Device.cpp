@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace fsdp::emulator {
 
@@ -33,10 +34,24 @@ void Device::reset() {
   dropWork();
   addresses.clear();
   operationOrder = OperationOrder();
+  lastOfTurn.clear();
   usedBytes = 0;
   sticky = cuda::Success;
   hostClock = destroyedClock = VectorClock();
   legacy = createStream(true, 0);
+}
+
+void Device::checkTurn(uint64_t turn, OperationId id) {
+  if (turn == 0 || !settings.checks.races)
+    return;
+  OperationId last = std::exchange(lastOfTurn[turn], id);
+  if (last != 0 && !operationOrder.isBefore(last, id))
+    throw DeviceFault(
+        FaultCode::LaunchFailed,
+        "expected an order between operations that other ranks take part in, "
+        "got none between " +
+            operationOrder.describe(last) + " and " +
+            operationOrder.describe(id));
 }
 
 void Device::takeBytes(uint64_t bytes) {

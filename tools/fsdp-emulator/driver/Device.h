@@ -97,6 +97,8 @@ public:
   std::mutex mutex;
   DeviceMemory &memory() { return addresses; }
   OperationOrder &order() { return operationOrder; }
+  /// Work of a turn (Extension.h) must be in an order with what was the last.
+  void checkTurn(uint64_t turn, OperationId id);
   cuda::Result stickyError() const { return sticky; }
   void setStickyError(cuda::Result code) { sticky = code; }
   Stream &legacyStream() { return *legacy; }
@@ -165,6 +167,8 @@ private:
   void checkProgress();
 
   OperationOrder operationOrder;
+  /// By turn, what was done last.
+  std::map<uint64_t, OperationId> lastOfTurn;
   DeviceMemory addresses;
   uint64_t usedBytes = 0;
   std::vector<StreamPtr> streams;

@@ -24,7 +24,8 @@ static Device *findDevice() { return running ? running : currentDevice(); }
 FSDP_EMULATOR_EXTENSION int
 fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
                   void *data, void (*destroy)(void *data),
-                  const FsdpEmulatorRange *ranges, size_t count) {
+                  const FsdpEmulatorRange *ranges, size_t count,
+                  unsigned long long turn) {
   return runOnDevice(__func__, [&](Device &device) {
     std::shared_ptr<void> owned(data, [destroy](void *object) {
       if (destroy)
@@ -34,7 +35,9 @@ fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
     for (const FsdpEmulatorRange &range : all)
       device.memory().forEachPiece(range.pointer, range.bytes, name,
                                    [](Place, size_t) {});
-    auto access = [&device, all, name = std::string(name)](OperationId id) {
+    auto access = [&device, all, turn,
+                   name = std::string(name)](OperationId id) {
+      device.checkTurn(turn, id);
       for (const FsdpEmulatorRange &range : all)
         device.memory().forEachPiece(
             range.pointer, range.bytes, name, [&](Place place, size_t piece) {

@@ -28,11 +28,13 @@ struct FsdpEmulatorRange {
 
 /// Gives `stream` of the current context work. `run` is asked until it returns
 /// 1, in between other streams go on; its ranges are looked at for bounds when
-/// the work is issued and for races when it is done. -1 stops the device.
-/// Returns a CUresult.
+/// the work is issued and for races when it is done. -1 stops the device. Works
+/// of one `turn`, a number other than 0, need an order among each other, as if
+/// all wrote one memory. Returns a CUresult.
 int fsdpEmulatorIssue(void *stream, const char *name, int (*run)(void *data),
                       void *data, void (*destroy)(void *data),
-                      const FsdpEmulatorRange *ranges, size_t count);
+                      const FsdpEmulatorRange *ranges, size_t count,
+                      unsigned long long turn);
 
 /// Where the host has bytes of a device, or null: of the one whose work runs,
 /// else the current context's.

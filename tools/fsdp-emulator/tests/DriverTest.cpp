@@ -349,12 +349,12 @@ TEST_F(Driver, WorkOfOtherLibraries) {
     ASSERT_CU(cuStreamCreate(&stream, cuda::streamNonBlocking));
   FsdpEmulatorRange range = {pointer, 8, 1};
   ASSERT_EQ(0, fsdpEmulatorIssue(streams[0], "gather", poll, &state, nullptr,
-                                 &range, 1));
+                                 &range, 1, /*turn=*/0));
   ASSERT_CU(cuStreamSynchronize(streams[0]));
   EXPECT_EQ(3, state.polls);
   EXPECT_EQ(9u, download<uint32_t>(pointer, 2)[1]);
   ASSERT_EQ(0, fsdpEmulatorIssue(streams[0], "gather", poll, &state, nullptr,
-                                 &range, 1));
+                                 &range, 1, /*turn=*/0));
   ASSERT_CU(cuMemsetD8Async(pointer, 0, 4, streams[1]));
   testing::internal::CaptureStderr();
   EXPECT_EQ(cuda::LaunchFailed, cuCtxSynchronize());

@@ -234,7 +234,8 @@ TEST_F(Graphs, NodesEndWithTheGraph) {
   ASSERT_CU(cuStreamBeginCapture_v2(streams[0], 2));
   ASSERT_CU(fsdpEmulatorIssue(
       streams[0], "work", [](void *) { return 1; }, &alive,
-      [](void *data) { *static_cast<int *>(data) = 0; }, nullptr, 0));
+      [](void *data) { *static_cast<int *>(data) = 0; }, nullptr, 0,
+      /*turn=*/0));
   order(streams[0], streams[1]);
   order(streams[1], streams[0]);
   cuda::GraphExec exec = end();

@@ -7,6 +7,8 @@
 
 #include "StreamFixture.h"
 
+#include "driver/Extension.h"
+
 #include <gmock/gmock.h>
 #include <set>
 
@@ -88,6 +90,27 @@ TEST_F(Streams, NeighboursDoNotRace) {
   ASSERT_CU(cuMemsetD8Async(first + 2, 2, 2, streams[1]));
   ASSERT_CU(launch(write, 1, 64, {first + 4}, streams[2]));
   EXPECT_EQ("CUDA_SUCCESS\n", finish());
+}
+
+/// Work that other ranks take part in, whatever memory it uses.
+TEST_F(Streams, WorkOfATurnNeedsAnOrder) {
+  auto issue = [&](int stream, unsigned long long turn) {
+    ASSERT_CU(fsdpEmulatorIssue(
+        streams[stream], "exchange", [](void *) { return 1; }, nullptr, nullptr,
+        nullptr, 0, turn));
+  };
+  issue(0, 1);
+  order(streams[0], streams[1]);
+  issue(1, 1);
+  // Of another turn, and of none.
+  issue(2, 2);
+  issue(0, 0);
+  EXPECT_EQ("CUDA_SUCCESS\n", finish());
+  issue(0, 1);
+  issue(1, 1);
+  EXPECT_THAT(finish(),
+              HasSubstr("expected an order between operations that other ranks "
+                        "take part in, got none between exchange (operation"));
 }
 
 TEST_F(Streams, AnEventOrdersWhatWasThereWhenItWasRecorded) {

@@ -279,9 +279,9 @@ int enqueue(const Product &product, void *stream) {
   if (EmulatedDriver::get()->loadCode(kernel.c_str()) != 0)
     return executionFailed;
   auto destroy = [](void *data) { delete static_cast<Product *>(data); };
-  int error = EmulatedDriver::get()->issue(stream, "cublasLtMatmul", run,
-                                           new Product(product), destroy,
-                                           ranges.data(), ranges.size());
+  int error = EmulatedDriver::get()->issue(
+      stream, "cublasLtMatmul", run, new Product(product), destroy,
+      ranges.data(), ranges.size(), /*turn=*/0);
   return error == 0 ? success : executionFailed;
 }
 

@@ -395,6 +395,6 @@ API int cudnnBackendExecute(void *handle, void *plan, void *pack) {
       isForward ? "cudnn attention" : "cudnn attention_backward", run,
       execution.release(),
       [](void *data) { delete static_cast<Execution *>(data); }, ranges.data(),
-      ranges.size());
+      ranges.size(), /*turn=*/0);
   return error == 0 ? success : fail(executionFailed, "the driver refuses it");
 }

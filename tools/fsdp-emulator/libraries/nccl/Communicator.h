@@ -135,6 +135,9 @@ public:
   std::string describe() const;
   const std::vector<Call> &calls() const { return calls_; }
   Communicator &communicator() { return *comm_; }
+  /// Communicators of a device need one order on all ranks, unless the library
+  /// keeps that of issue: as fsdpEmulatorIssue() has it.
+  uint64_t turn() const;
 
 private:
   /// Of one call of the operation that is under way.

@@ -82,6 +82,7 @@ Error issueNow(std::shared_ptr<Operation> operation, void *stream) {
     for (const Range &range : rangesOf(call, operation->communicator().size))
       ranges.push_back({range.begin, range.bytes, range.isWritten});
   std::string name = "nccl: " + operation->describe();
+  uint64_t turn = operation->turn();
   auto run = [](void *data) {
     return (*static_cast<std::shared_ptr<Operation> *>(data))->run();
   };
@@ -90,7 +91,7 @@ Error issueNow(std::shared_ptr<Operation> operation, void *stream) {
   };
   int error = driver.issue(stream, name.c_str(), run,
                            new std::shared_ptr<Operation>(std::move(operation)),
-                           destroy, ranges.data(), ranges.size());
+                           destroy, ranges.data(), ranges.size(), turn);
   return error == 0 ? success : unhandledCudaError;
 }
 

@@ -66,6 +66,12 @@ std::string Operation::describe() const {
   return text;
 }
 
+uint64_t Operation::turn() const {
+  if (Settings::get().isOrderImplicit && !isCaptured_)
+    return 0;
+  return std::hash<std::thread::id>()(comm_->owner) | 1;
+}
+
 /// NCCL lets devices of one process read and write each other's buffers where
 /// they can be peers.
 void Operation::checkPeers() const {
