@@ -152,6 +152,11 @@ void fsdp::buildRulesPipeline(OpPassManager &pm,
   programs.addPass(createRecomputeActivations());
 }
 
+void fsdp::addChooseReduction(OpPassManager &pm,
+                              const SchedulePipelineOptions &options) {
+  pm.addPass(createChooseReduction({options.cluster, options.reduction}));
+}
+
 static void addReserveMemory(OpPassManager &pm,
                              const SchedulePipelineOptions &options) {
   pm.addPass(createReserveMemory({options.cluster, options.memoryBudget}));
@@ -159,6 +164,7 @@ static void addReserveMemory(OpPassManager &pm,
 
 void fsdp::buildDraftPipeline(OpPassManager &pm,
                               const SchedulePipelineOptions &options) {
+  addChooseReduction(pm, options);
   addReserveMemory(pm, options);
   pm.addNestedPass<ProgramOp>(createPlanArena({/*draft=*/true}));
 }
@@ -203,6 +209,7 @@ fsdp::getScheduleStages(const SchedulePipelineOptions &options) {
   if (options.hasPlan())
     stages.push_back({kPlanStage,
                       [&](OpPassManager &pm) {
+                        addChooseReduction(pm, options);
                         addReserveMemory(pm, options);
                         buildOptimizePipeline(pm, options);
                       },
@@ -211,6 +218,7 @@ fsdp::getScheduleStages(const SchedulePipelineOptions &options) {
   stages.push_back({"schedule",
                     [&](OpPassManager &pm) {
                       if (!options.hasPlan()) {
+                        addChooseReduction(pm, options);
                         addReserveMemory(pm, options);
                         buildRulesPipeline(pm, options);
                       }

@@ -159,10 +159,12 @@ inline SumPlan planReduceScatter(int64_t count, SumBytes bytes,
   return {true, false, {count * placement.ranks, count}, bytes, placement};
 }
 
+/// Each rank adds up all of a shorter all_reduce.
+constexpr int64_t directSumBytes = int64_t(32) << 10;
+
 inline SumPlan planAllReduce(int64_t count, SumBytes bytes,
                              SumPlacement placement) {
-  constexpr int64_t directBytes = int64_t(32) << 10;
-  if (count * bytes.element <= directBytes)
+  if (count * bytes.element <= directSumBytes)
     return {false, true, {count, count}, bytes, placement};
   int64_t step = receivedAlignment / bytes.element;
   int64_t length = (count + placement.ranks - 1) / placement.ranks;

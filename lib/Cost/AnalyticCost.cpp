@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Cost/AnalyticCost.h"
+#include "fsdp/Cost/ExactSums.h"
 #include "fsdp/Cost/NcclModel.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -300,7 +301,7 @@ static const MeasuredCollective *findMeasured(const Cluster &cluster,
 namespace {
 /// How a transfer is done, which says what its time is computed from.
 struct TransferMethod {
-  enum Kind { Nothing, Copy, Measured, Memory, Nccl };
+  enum Kind { Nothing, Copy, Measured, Memory, Exact, Nccl };
   Kind kind = Nothing;
   /// Of Measured: the cluster file's table.
   const MeasuredCollective *table = nullptr;
@@ -317,10 +318,15 @@ static TransferMethod getMethod(const Cluster &cluster,
     return {TransferMethod::Copy};
   if (transfer.group.ranks == 1 || transfer.getBytes() == 0)
     return {TransferMethod::Nothing};
-  if (const MeasuredCollective *table = findMeasured(cluster, transfer))
+  bool isExact = !transfer.partialScales.empty();
+  // Tables are of NCCL's sums.
+  if (const MeasuredCollective *table =
+          isExact ? nullptr : findMeasured(cluster, transfer))
     return {TransferMethod::Measured, table};
   if (isInMemory(cluster, transfer.group))
     return {TransferMethod::Memory};
+  if (isExact)
+    return {TransferMethod::Exact};
   return {TransferMethod::Nccl};
 }
 
@@ -398,6 +404,12 @@ TransferCost AnalyticCost::transfer(const TransferKey &transfer) const {
       return getInMemory(*cluster.intra, transfer, bytes);
     });
     break;
+  case TransferMethod::Exact: {
+    ExactSum sum = getExactSum(cluster, transfer);
+    cost.latency = toTime(sum.latencySeconds);
+    cost.work = toTime(sum.seconds) - cost.latency;
+    break;
+  }
   case TransferMethod::Nccl: {
     NcclCandidate choice = getNccl(cluster, transfer);
     cost.latency = toTime(choice.latencySeconds);
@@ -426,6 +438,16 @@ TransferRoute AnalyticCost::route(const TransferKey &transfer) const {
     return {"memory", "",
             getMemoryRate(*cluster.intra, double(kLargeTransfer), ranks) /
                 getMemoryTraffic(transfer.kind, 1, double(ranks))};
+  case TransferMethod::Exact: {
+    TransferKey large = transfer;
+    large.atomBytes = {kLargeTransfer};
+    large.partialScales.resize(1);
+    return {kExactAlgorithm,
+            transfer.group.nodes == 1      ? ""
+            : hasTwoLevels(transfer.group) ? kTwoLevels
+                                           : kOneLevel,
+            double(kLargeTransfer) / getExactSum(cluster, large).seconds};
+  }
   case TransferMethod::Nccl: {
     NcclCandidate choice = getNccl(cluster, transfer);
     return {kNcclAlgorithmNames[unsigned(choice.algorithm)],

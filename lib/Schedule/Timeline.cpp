@@ -301,6 +301,12 @@ mlir::fsdp::sched::makeTransferKey(const StepTransfer &transfer,
   key.atomBytes.assign(transfer.atomBytes.begin(), transfer.atomBytes.end());
   if (!transfer.isCopy())
     key.group = placements[transfer.group];
+  if (!transfer.isExactSum)
+    return key;
+  key.partialScales.assign(key.atomBytes.size(), 1);
+  for (auto [scale, dtype] : llvm::zip(key.partialScales, transfer.dtypes))
+    if (dtype == "bf16" || dtype == "f16")
+      scale = 2;
   return key;
 }
 

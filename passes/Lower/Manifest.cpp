@@ -556,6 +556,11 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["dependent_launch"] =
         "sm_" + std::to_string(::fsdp::rt::dependentLaunchCapability);
     manifest["reduction_bytes"] = toJson(getReceivedBytes(module));
+    if (auto reduction =
+            module->getAttrOfType<ReductionAttr>(names::kReduction))
+      manifest["reduction"] =
+          json::Object{{"by", stringifyAdder(reduction.getBy())},
+                       {"ranks_per_node", reduction.getRanksPerNode()}};
   }
   if (json::Object nccl = getNcclSettings(); !nccl.empty())
     manifest["nccl"] = std::move(nccl);

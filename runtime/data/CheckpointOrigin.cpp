@@ -288,11 +288,12 @@ std::vector<std::string> differences(const DeviceIdentity &saved,
   if (saved.name != present.name)
     return lines;
   for (const auto &[name, was] : saved.choices)
-    if (auto is = present.choices.find(name);
-        is != present.choices.end() && is->second != was)
-      lines.push_back("--" + name + ": expected " + was +
-                      ", as when the state was saved, got " + is->second +
-                      ": sums have another order");
+    for (const auto *choices : {&present.choices, &present.plain})
+      if (auto is = choices->find(name);
+          is != choices->end() && is->second != was)
+        lines.push_back("--" + name + ": expected " + was +
+                        ", as when the state was saved, got " + is->second +
+                        ": sums have another order");
   return lines;
 }
 

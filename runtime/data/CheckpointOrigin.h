@@ -58,6 +58,8 @@ struct DataIdentity {
 struct DeviceIdentity {
   std::string name;
   std::map<std::string, std::string> choices;
+  /// DeviceFacts::plain, which is not written.
+  std::map<std::string, std::string> plain = {};
 };
 
 struct CheckpointOrigin {

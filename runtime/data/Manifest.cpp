@@ -372,6 +372,13 @@ void readProgramArena(const JsonReader &json, const Manifest &manifest,
   });
 }
 
+hal::SumsOverRanks readReduction(const JsonReader &json) {
+  std::string by = json["by"].string();
+  if (!json.failed() && by != "exact" && by != "nccl")
+    json["by"].fail("expected exact or nccl, got '" + by + "'");
+  return {by == "nccl", json["ranks_per_node"].integer(0)};
+}
+
 std::map<int32_t, int64_t> readReductionBytes(const JsonReader &json) {
   std::map<int32_t, int64_t> bytes;
   json.forEachEntry([&](const std::string &name, const JsonReader &value) {
@@ -513,6 +520,8 @@ void readAll(const JsonReader &json, Manifest &manifest) {
     manifest.skipsNonfinite = json["skips_nonfinite"].boolean();
   if (json.has("reduce_dtype"))
     manifest.reduceDtype = readDtype(json["reduce_dtype"]);
+  if (json.has("reduction"))
+    manifest.sums = readReduction(json["reduction"]);
   if (json.has("reduction_bytes"))
     manifest.reductionBytes = readReductionBytes(json["reduction_bytes"]);
   if (json.has("nccl"))

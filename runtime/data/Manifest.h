@@ -18,6 +18,7 @@
 #include "data/Elements.h"
 #include "fsdp-rt/programs.h"
 #include "fsdp-rt/scalars.h"
+#include "hal/Layout.h"
 
 #include <cstdint>
 #include <map>
@@ -242,7 +243,9 @@ struct Manifest {
   /// Of the card whose table decided shapes of kernels (--tuning): its name and
   /// compute capability, "9.0"; empty: none did.
   std::string tunedFor, tunedCapability;
-  /// By fsdp_rt_queue: bytes beside the arena that sums over ranks receive on a
+  /// How CUDA devices add up over ranks; of code for others the default.
+  hal::SumsOverRanks sums;
+  /// By fsdp_rt_queue: bytes beside the arena that sums over ranks take on a
   /// CUDA device in the runtime's order; of code for other devices none.
   std::optional<std::map<int32_t, int64_t>> reductionBytes;
   /// What it has code for, in the order of kernels' implementations.

@@ -99,6 +99,8 @@ struct DeviceFacts {
   /// What it has chosen that decides the bits of results, by the setting that
   /// could have said it: "by cuDNN 9.19.0, 24 of 24 calls" of `attention`.
   std::map<std::string, std::string> choices;
+  /// The same of settings where it chose what has the bits of processors.
+  std::map<std::string, std::string> plain = {};
   /// For the user to read: what it decided, and what happened when programs
   /// were loaded that may surprise.
   std::vector<std::string> remarks, notes;

@@ -31,6 +31,15 @@ struct MemorySizes {
   }
 };
 
+/// How devices add up over ranks, where they can do so in more than one way.
+struct SumsOverRanks {
+  /// Whether the library that communicates adds up, in its own order.
+  bool byLibrary = false;
+  /// So many consecutive ranks of the job are on a node that programs were
+  /// compiled for; 0: all of them.
+  int64_t ranksPerNode = 0;
+};
+
 /// What all programs of an artifact share, from its manifest.
 struct Layout {
   /// `arena.bytes` and `arena.host_bytes`.
@@ -53,6 +62,8 @@ struct Layout {
   std::optional<Dtype> roundedSums;
   /// `nccl`: variables for the environment of libraries that channels use.
   std::map<std::string, std::string> channelVariables = {};
+  /// `reduction`.
+  SumsOverRanks sums = {};
   /// `reduction_bytes`, by queue.
   std::optional<std::map<int32_t, int64_t>> reductionBytes = std::nullopt;
 

@@ -137,6 +137,7 @@ hal::Layout layoutOf(const data::Manifest &manifest, int rank) {
   layout.queues = manifest.allQueues();
   layout.roundedSums = manifest.reduceDtype;
   layout.channelVariables = manifest.ncclVariables;
+  layout.sums = manifest.sums;
   layout.reductionBytes = manifest.reductionBytes;
   return layout;
 }

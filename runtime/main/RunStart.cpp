@@ -12,6 +12,7 @@
 #include "data/Numbers.h"
 #include "main/SharedSettings.h"
 
+#include <functional>
 #include <initializer_list>
 #include <limits>
 
@@ -83,6 +84,28 @@ static Status takeSchedule(RunStart &start, const Manifest &manifest) {
   return Status::ok();
 }
 
+/// Who adds up over ranks, on the device that computed the state.
+static void
+takeReduction(RunStart &start,
+              const std::function<void(const std::string &)> &take) {
+  constexpr const char *name = "reduction";
+  const std::optional<DeviceIdentity> &device = start.checkpoint->origin.device;
+  std::map<std::string, std::string> &settings = start.options.deviceSettings;
+  if (!device || start.options.device != device->name)
+    return;
+  auto was = device->choices.find(name);
+  auto is = settings.find(name);
+  if (was == device->choices.end() ||
+      (is != settings.end() && is->second != "auto"))
+    return;
+  // The host's memory carries what the runtime adds up.
+  if (auto channel = settings.find("channel");
+      channel != settings.end() && channel->second == "host")
+    return;
+  settings[name] = was->second;
+  take("--reduction " + was->second);
+}
+
 /// Fills in what decides a step and is not given.
 static Status takeSettings(RunStart &start, const Manifest &manifest) {
   const CheckpointInfo &checkpoint = *start.checkpoint;
@@ -112,6 +135,7 @@ static Status takeSettings(RunStart &start, const Manifest &manifest) {
     return s;
   if (start.takesSchedule)
     take("--lr-schedule " + options.rateSchedule->describe());
+  takeReduction(start, take);
   const std::optional<DataIdentity> &data = checkpoint.origin.data;
   if (data && !options.accumulate) {
     options.accumulate = data->batchesPerStep;

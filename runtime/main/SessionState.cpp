@@ -134,7 +134,7 @@ Status Session::save(const std::string &directory) {
         return made.status();
       writer = std::move(*made);
       const hal::DeviceFacts facts = rank.executor().device().facts();
-      writer->setDevice({facts.name, facts.choices});
+      writer->setDevice({facts.name, facts.choices, facts.plain});
     }
     writer->setScalars(scalars_, schedule() ? schedule()->text() : "");
     return writer->save(steps_, rank.memory());

@@ -92,7 +92,7 @@ Status Trainer::prepare() {
       return s;
   const hal::DeviceFacts facts = rank_->executor().device().facts();
   reports_->setDevice(facts);
-  const DeviceIdentity device = {facts.name, facts.choices};
+  const DeviceIdentity device = {facts.name, facts.choices, facts.plain};
   if (saves_)
     saves_->setDevice(device);
   if (start_.checkpoint && start_.checkpoint->origin.device)

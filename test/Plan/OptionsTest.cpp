@@ -48,9 +48,10 @@ static std::vector<StringRef> getLastWords() {
 static std::vector<StringRef> getOtherValues(const cl::Option &option) {
   if (option.getValueExpectedFlag() == cl::ValueOptional)
     return {"true", "false"};
-  auto values = getLastWords<Strategy, Order, sched::BackwardPrefetch,
-                             AttentionMode, AccumulateIn, PlanRules::Keep,
-                             PlanRules::Recompute, PlanRules::Group>();
+  auto values =
+      getLastWords<Strategy, Order, sched::BackwardPrefetch, AttentionMode,
+                   AccumulateIn, ReductionMode, PlanRules::Keep,
+                   PlanRules::Recompute, PlanRules::Group>();
   values.push_back("7");
   return values;
 }
@@ -142,6 +143,7 @@ TEST(PipelineOptions, TakeTheirWordsAlone) {
   expectWords<PlanRules::Offload>(step.schedule.offload);
   expectWords<PlanRules::Group>(step.schedule.bucket);
   expectWords<Order>(step.schedule.order);
+  expectWords<ReductionMode>(step.schedule.reduction);
   expectWords<sched::BackwardPrefetch>(step.schedule.backwardPrefetch);
 }
 

@@ -145,7 +145,7 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("device: expected a program compiled for cuda, which is what cuda runs, got cpu", done.stderr)
         for arguments, message in ((("--blas", "openblas"), "--blas: expected a setting of CUDA devices, graph, "
                                     "dependent-launch, algorithms, attention, channel or reduction, got 'blas'"),
-                                   (("--reduction", "fast"), "--reduction: expected exact or nccl, got 'fast'")):
+                                   (("--reduction", "fast"), "--reduction: expected auto, exact or nccl, got 'fast'")):
             done = self.run_program("--device", "cuda", *start, *arguments, fails=True)
             self.assertIn(message, done.stderr)
         for arguments, message in (

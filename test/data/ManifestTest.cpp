@@ -77,6 +77,21 @@ TEST(Manifest, ReadsEverything) {
   EXPECT_EQ(m.train().findScalar("clip_norm"), nullptr);
 }
 
+TEST(Manifest, SaysWhoAddsUp) {
+  json m = good();
+  EXPECT_FALSE(parsed(m).sums.byLibrary);
+  EXPECT_EQ(parsed(m).sums.ranksPerNode, 0);
+  m["reduction"] = {{"by", "nccl"}, {"ranks_per_node", 8}};
+  EXPECT_TRUE(parsed(m).sums.byLibrary);
+  EXPECT_EQ(parsed(m).sums.ranksPerNode, 8);
+  m["reduction"]["by"] = "mpi";
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())),
+                  "reduction.by: expected exact or nccl, got 'mpi'");
+  m["reduction"] = {{"by", "exact"}, {"ranks_per_node", -1}};
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())),
+                  "reduction.ranks_per_node: expected");
+}
+
 TEST(Manifest, ScalarsWithoutDefaultHaveThatOfTheTable) {
   for (const scalars::Traits *known : scalars::all) {
     EXPECT_EQ(scalars::find(known->name), known);

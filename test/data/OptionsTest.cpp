@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{enough({"--queue-threads", "4"}),
             "--queue-threads: expected auto, off or on, got '4'"},
         Bad{enough({"--reduction", "mean"}),
-            "--reduction: expected exact or nccl, got 'mean'"},
+            "--reduction: expected auto, exact or nccl, got 'mean'"},
         Bad{enough({"--backend", "nccl"}),
             "--backend: expected local, mpi or tcp, got 'nccl'"},
         Bad{enough({"--backend", "gloo"}),

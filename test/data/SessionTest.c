@@ -220,7 +220,7 @@ static void test_cuda(void) {
                                         {NULL, NULL, "host"}};
   static const char *const refused[][3] = {
       {"graph", "maybe", "graph: expected auto, off or on, got 'maybe'"},
-      {"reduction", "fast", "reduction: expected exact or nccl, got 'fast'"},
+      {"reduction", "fast", "reduction: expected auto, exact or nccl, got 'fast'"},
       {"channel", "tcp", "channel: expected nccl or host, got 'tcp'"}};
   fsdp_session *s;
   float expected[5], weight[5];

@@ -13,7 +13,7 @@ import unittest
 from gradients import describe_wrong
 from gradients_test import TOLERANCE
 from pytorch_test import HYBRID, difference
-from steps import STEPS, StepTest, fixture, needs_mpi, ranks_of
+from steps import BIN, STEPS, StepTest, fixture, needs_mpi, ranks_of
 
 CUDA = ("--target", "cuda")
 BOTH = ("--target", "cpu,cuda")
@@ -70,6 +70,64 @@ class Cuda(StepTest):
             with self.subTest(options=options, stated=stated):
                 self.assertEqual(json.loads(profile.read_text())["memory"]["sums over ranks"],
                                  sum((bytes + page - 1) // page * page for bytes in stated.values()))
+
+    def sent(self, program, *options, **environment):
+        """Metrics of two steps, by kind of call what ranks sent to other nodes, and all that was said."""
+        traffic, metrics = self.place("traffic"), self.place("metrics.jsonl")
+        start = () if "--resume" in options else ("--params", fixture.params, "--steps", 2, "--lr", fixture.lr)
+        done = self.execute([program, *start, "--data", fixture.batches, "--threads", 1, "--metrics", metrics, *ON_DEVICE,
+                             "--graph", "off", *options],
+                            {"FSDP_NCCL_TRAFFIC": str(traffic), **environment})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        between = {}
+        for line in traffic.read_text().splitlines():
+            for kind, count in json.loads(line)["sent"].items():
+                between[kind] = between.get(kind, 0) + count["between"]
+        losses = [(line["loss"], line["grad_norm"]) for line in map(json.loads, metrics.read_text().splitlines())]
+        return losses, between, done.stdout + done.stderr
+
+    @unittest.skipUnless(fixture.name == "gpt2", "one model shows it")
+    def test_reduction_that_was_compiled(self):
+        """NCCL's sums unless a run asks for others; a run that resumes has those of the one before."""
+        program = self.compile(fixture, "shard=4", *CUDA, "--reduction", "nccl")
+        self.assertEqual(self.described(program)[0]["reduction"], {"by": "nccl", "ranks_per_node": 0})
+        exact = self.compile(fixture, "shard=4", *CUDA)
+        self.assertEqual(self.described(exact)[0]["reduction"], {"by": "exact", "ranks_per_node": 0})
+        mine, between, _ = self.sent(program)
+        self.assertIn("reduce_scatter", between)
+        other, between, _ = self.sent(program, "--reduction", "exact")
+        self.assertNotIn("reduce_scatter", between)
+        self.assertNotEqual(mine, other)
+        self.assertEqual(other, self.sent(exact)[0])
+        saved = self.place("saved")
+        self.sent(exact, "--save", saved, "--reduction", "nccl")
+        for options, kept in (((), True), (("--reduction", "exact"), False)):
+            _, between, said = self.sent(exact, "--resume", saved / "step-00000002", "--steps", 3, *options)
+            self.assertEqual("reduce_scatter" in between, kept)
+            self.assertIn("as when it was saved with --reduction nccl" if kept else
+                          "--reduction: expected nccl, as when the state was saved, got exact", said)
+
+    @unittest.skipUnless(fixture.name == "gpt2", "one model shows it")
+    def test_nodes_that_were_compiled_for(self):
+        """Of two nodes of two ranks: the memory that the manifest says, the bits of one node, and far fewer bytes between
+        them than with one level. Other nodes are told."""
+        cluster = json.loads((BIN.parent / "share/fsdp/clusters/h100-sxm.json").read_text())
+        cluster["gpus_per_node"] = 2
+        file = self.place("cluster.json")
+        file.write_text(json.dumps(cluster))
+        program = self.compile(fixture, "shard=4", *CUDA, "--cluster", file, "--reduction", "exact")
+        manifest = self.described(program)[0]
+        self.assertEqual(manifest["reduction"], {"by": "exact", "ranks_per_node": 2})
+        page, profile = 2 << 20, self.place("profile")
+        nodes = {"FSDP_NODE_RANKS": "2", "FSDP_NCCL_NODE_DEVICES": "2"}
+        mine, two, said = self.sent(program, "--profile", profile, **nodes)
+        self.assertNotIn("compiled for", said)
+        self.assertEqual(json.loads(profile.read_text())["memory"]["sums over ranks"],
+                         sum((bytes + page - 1) // page * page for bytes in manifest["reduction_bytes"].values()))
+        other, one, said = self.sent(program, FSDP_NCCL_NODE_DEVICES="2")
+        self.assertIn("the program was compiled for nodes of 2 ranks (--cluster), with sums of two levels", said)
+        self.assertEqual(mine, other)
+        self.assertLess(two["send"], 0.6 * one["send"])
 
     @unittest.skipUnless(fixture.name == "gpt2", "one model shows it")
     def test_memory_that_nobody_reserved(self):

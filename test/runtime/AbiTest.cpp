@@ -74,7 +74,7 @@ TEST(Abi, FieldsFollowEachOtherWithoutPadding) {
 TEST(Abi, LayoutStaysWithTheVersion) {
   // What programs that exist were compiled against: a change here needs a new
   // FSDP_RT_ABI_VERSION.
-  EXPECT_EQ(FSDP_RT_ABI_VERSION, 15);
+  EXPECT_EQ(FSDP_RT_ABI_VERSION, 16);
   EXPECT_EQ(sizeof(fsdp_rt_artifact), 32u);
   EXPECT_EQ(offsetof(fsdp_rt_artifact, manifest_digest), 24u);
   EXPECT_EQ(sizeof(fsdp_rt_program), 24u);

@@ -63,6 +63,8 @@ DEPENDENT = r"fsdp-rt/dependent-launch\.h"
 TILES = r"fsdp-rt/cpu-attention\.h"
 # What a thread takes, to those who leave room and who start them.
 MEMORY = r"fsdp-rt/(memory|reductions)\.h"
+# What sums over ranks send and take, to those who say what it costs.
+SUMS = r"fsdp-rt/reductions\.h"
 BESIDE = r"[^/]+$"  # in the same directory
 
 # What tells how long anything takes.
@@ -114,7 +116,7 @@ ROOMS = [
     # Rooms without IR read it.
     Room("include/fsdp/ABI/Transfers.h", [TRANSFER_TABLE], IR),
     # Costs, orders, places and plans are decided over plain structs.
-    Room("lib/Cost", [TRANSFERS, COSTS, BESIDE], IR),
+    Room("lib/Cost", [TRANSFERS, COSTS, SUMS, BESIDE], IR),
     Room("include/fsdp/Cost", [TRANSFERS, COSTS], IR),
     Room("lib/Schedule", [COSTS, SCHEDULE, BESIDE], IR),
     Room("include/fsdp/Schedule", [COSTS, SCHEDULE, SUPPORT], IR),

@@ -195,6 +195,10 @@ struct TransferKey {
   /// copy its bytes.
   llvm::SmallVector<int64_t, 4> atomBytes;
   GroupPlacement group;
+  /// As atomBytes, of sums that the runtime of CUDA devices adds up in a fixed
+  /// tree: how many bytes a partial sum has for each of an element. Empty: the
+  /// library that communicates adds up.
+  llvm::SmallVector<int64_t, 4> partialScales = {};
 
   int64_t getBytes() const {
     return std::accumulate(atomBytes.begin(), atomBytes.end(), int64_t(0));

@@ -25,6 +25,10 @@ enum class AttentionMode { Fused, Decomposed };
 /// their approximate instructions, or as f32 everywhere.
 enum class MathMode { Fast, Exact };
 
+/// Who adds up what ranks of CUDA devices contribute: the runtime, NCCL, or
+/// whichever is fast enough (fsdp-choose-reduction).
+enum class ReductionMode { Auto, Exact, Nccl };
+
 /// What an accumulator of gradients holds (fsdp-add-accumulation). `Auto`
 /// leaves it to whoever plans; no pass takes it.
 enum class AccumulateIn { None, Shard, Whole, Auto };
@@ -37,6 +41,13 @@ FSDP_WORDS(MathMode,
             "approximately where the result is rounded to bf16 or f16 "
             "(default)"},
            {E::Exact, "exact", "to 2 units in the last place of f32"})
+
+FSDP_WORDS(ReductionMode,
+           {E::Auto, "auto",
+            "the runtime, unless its sums take far longer on the cluster "
+            "(default)"},
+           {E::Exact, "exact", "the runtime, with the bits of processors"},
+           {E::Nccl, "nccl", "NCCL, in its own order"})
 
 FSDP_WORDS(
     AccumulateIn, {E::None, "none", "there are none (default)"},
@@ -65,9 +76,10 @@ struct KernelLimits {
 
 /// Of processors, which hand work items to threads.
 inline KernelLimits getCpuKernelLimits() {
-  return {
-      /*minItems=*/32,    /*smallWork=*/32768, /*sumItems=*/0,
-      /*rowAlignment=*/0, /*savedByte=*/32, /*epilogues=*/false, /*sweeps=*/false};
+  return {/*minItems=*/32,     /*smallWork=*/32768,
+          /*sumItems=*/0,
+          /*rowAlignment=*/0,  /*savedByte=*/32,
+          /*epilogues=*/false, /*sweeps=*/false};
 }
 
 } // namespace mlir::fsdp
@@ -76,6 +88,7 @@ FSDP_WORD_OPTION(mlir::fsdp::AccumulateIn)
 FSDP_WORD_OPTION(mlir::fsdp::AttentionMode)
 FSDP_WORD_OPTION(mlir::fsdp::MathMode)
 FSDP_WORD_OPTION(mlir::fsdp::Order)
+FSDP_WORD_OPTION(mlir::fsdp::ReductionMode)
 FSDP_WORD_OPTION(mlir::fsdp::Strategy)
 FSDP_WORD_OPTION(mlir::fsdp::sched::BackwardPrefetch)
 FSDP_WORD_OPTION(mlir::fsdp::sched::PlanRules::Group)

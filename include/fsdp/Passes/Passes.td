@@ -560,6 +560,25 @@ def GroupCollectives : Pass<"fsdp-group-collectives", "::mlir::fsdp::ProgramOp">
 // Lower
 //===----------------------------------------------------------------------===//
 
+def ChooseReduction : Pass<"fsdp-choose-reduction", "::mlir::ModuleOp"> {
+  let summary = "Decides who adds up over ranks of CUDA devices";
+  let description = [{
+    Writes `fsdp.reduction` on a module whose kernels have code for CUDA devices.
+    With `reduction=auto` that is `exact`, the runtime's sums with the bits of
+    processors, unless sums of all programs, each alone, take more than half as
+    long again on the cluster as NCCL's, and NCCL may add up their types: no
+    narrow floats but those that `fsdp.reduce_dtype` names. Without a cluster
+    nothing is known of times, and all ranks are taken to be on one node.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", /*default=*/"\"\"",
+           "cluster file (docs/cluster.md); empty: none">,
+    Option<"reduction", "reduction", "ReductionMode",
+           /*default=*/"ReductionMode::Auto", "auto, exact or nccl">
+  ];
+}
+
 def ReserveMemory : Pass<"fsdp-reserve-memory", "::mlir::ModuleOp"> {
   let summary = "Decides what the arenas of a module may take";
   let description = [{

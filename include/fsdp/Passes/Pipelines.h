@@ -276,6 +276,11 @@ struct SchedulePipelineOptions : OptimizeOptions {
                      "a buffer"),
       llvm::cl::init(false)};
 
+  Option<ReductionMode> reduction{
+      *this, "reduction",
+      llvm::cl::desc("Who adds up what ranks of CUDA devices contribute:"),
+      llvm::cl::init(ReductionMode::Auto)};
+
   /// Whether the step is planned before it is ordered: orders without a plan
   /// take what they take.
   bool hasPlan() const { return order == Order::scheduled; }
@@ -315,6 +320,11 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
                      "one on, as sm_80"),
       llvm::cl::init("")};
 };
+
+/// Still L2, with kernels' code: who adds up over ranks of CUDA devices, also
+/// without a cluster.
+void addChooseReduction(OpPassManager &pm,
+                        const SchedulePipelineOptions &options);
 
 /// Still L2: plans what is kept, computed again and issued together, and when,
 /// and does all but the last. Registered as `fsdp-optimize`; runs behind the

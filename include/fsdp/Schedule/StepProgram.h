@@ -59,6 +59,8 @@ struct StepTransfer {
   llvm::SmallVector<int64_t, 1> divisors = {};
   /// For the reader. As atomBytes: place in StepProgram::units, or -1.
   llvm::SmallVector<Id, 1> atomUnits = {};
+  /// Of sums: whether the runtime adds up in a fixed tree, not NCCL.
+  bool isExactSum = false;
 
   int64_t getBytes() const;
 

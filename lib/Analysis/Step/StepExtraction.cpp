@@ -179,19 +179,13 @@ void Extraction::addPack(PackOp op) {
   pack.copiedBytes += gaps;
 }
 
-FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
-  auto [it, isNew] =
-      groups.try_emplace(op.getAxesAttr(), program.groups.size());
-  if (!isNew)
-    return it->second;
-  // Ranks of neighbouring axes are equally far apart; those of others are not.
-  auto mesh = module.lookupSymbol<MeshOp>(op.getMeshAttr());
+std::optional<RankGroup> mlir::fsdp::getRankGroup(MeshOp mesh, ArrayAttr axes) {
   RankGroup group;
   bool begun = false, ended = false;
   for (auto axis : llvm::reverse(mesh.getAxes().getAsRange<MeshAxisAttr>())) {
     if (axis.getSize() == 1)
       continue;
-    if (!llvm::is_contained(op.getAxesAttr(), axis.getName())) {
+    if (!llvm::is_contained(axes, axis.getName())) {
       if (begun)
         ended = true;
       else
@@ -199,13 +193,25 @@ FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
       continue;
     }
     if (ended)
-      return op->emitOpError("expected axes that are neighbours in the mesh, "
-                             "got ")
-             << op.getAxesAttr();
+      return std::nullopt;
     begun = true;
     group.size *= axis.getSize();
   }
-  program.groups.push_back(group);
+  return group;
+}
+
+FailureOr<Id> Extraction::getGroup(CollectiveOpInterface op) {
+  auto [it, isNew] =
+      groups.try_emplace(op.getAxesAttr(), program.groups.size());
+  if (!isNew)
+    return it->second;
+  std::optional<RankGroup> group = getRankGroup(
+      module.lookupSymbol<MeshOp>(op.getMeshAttr()), op.getAxesAttr());
+  if (!group)
+    return op->emitOpError(
+               "expected axes that are neighbours in the mesh, got ")
+           << op.getAxesAttr();
+  program.groups.push_back(*group);
   return it->second;
 }
 
@@ -224,6 +230,10 @@ LogicalResult Extraction::addTransfer(Operation &op,
   start.transfer = program.transfers.size();
   StepTransfer &transfer = program.transfers.emplace_back();
   transfer.kind = kind;
+  auto reduction = module->getAttrOfType<ReductionAttr>(names::kReduction);
+  transfer.isExactSum = reduction && reduction.getBy() == Adder::exact &&
+                        isCollective(kind) &&
+                        getShape(kind).work == ElementWork::Sums;
   return describe(parts, transfer);
 }
 

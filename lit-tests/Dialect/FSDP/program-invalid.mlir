@@ -436,6 +436,19 @@ module attributes {fsdp.budget = #fsdp.budget<memory = 1, reserved = -1>} {
 
 // -----
 
+// reduction_c1
+// expected-error @below {{expected at least 0 ranks per node in a reduction, got -1}}
+module attributes {fsdp.reduction = #fsdp.reduction<by = nccl, ranks_per_node = -1>} {
+}
+
+// -----
+
+// expected-error @below {{expected fsdp.reduction with a #fsdp.reduction, got "exact"}}
+module attributes {fsdp.reduction = "exact"} {
+}
+
+// -----
+
 // discardable_c6
 // expected-error @below {{expected fsdp.budget with a #fsdp.budget, got 4096 : i64}}
 module attributes {fsdp.budget = 4096} {

@@ -391,6 +391,14 @@ SmallVector<Stage> Compiler::getStages() {
     if (schedule) {
       llvm::append_range(stages, schedule->getStages());
     } else {
+      bool isForCuda =
+          llvm::any_of(targets, [](const std::unique_ptr<Target> &target) {
+            return target->getKind() == kCudaTarget;
+          });
+      if (isForCuda || options.schedule.reduction == ReductionMode::Nccl)
+        stages.push_back({"choose reduction", [&](OpPassManager &pm) {
+                            addChooseReduction(pm, options.schedule);
+                          }});
       // Every collective stands where its result is needed.
       if (hasRules())
         stages.push_back({kRulesStage,

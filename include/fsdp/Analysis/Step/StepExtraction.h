@@ -17,6 +17,10 @@
 
 namespace mlir::fsdp {
 
+/// The ranks of @axes of @mesh; none where these are not neighbours, whose
+/// ranks are not equally far apart.
+std::optional<sched::RankGroup> getRankGroup(MeshOp mesh, ArrayAttr axes);
+
 /// The program of @step: a straight list of launches, collectives,
 /// packs and views that fsdp-plan-arena has placed, before or after it was
 /// scheduled. A collective that is not in fsdp.start is a start with its wait

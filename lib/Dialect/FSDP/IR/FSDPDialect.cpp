@@ -101,6 +101,17 @@ StepOrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult
+ReductionAttr::verify(function_ref<InFlightDiagnostic()> emitError, Adder,
+                      int64_t ranksPerNode) {
+  // reduction_c1
+  if (ranksPerNode < 0)
+    return emitError() << "expected at least 0 ranks per node in a reduction, "
+                          "got "
+                       << ranksPerNode;
+  return success();
+}
+
 LogicalResult BudgetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  int64_t memory, int64_t reserved) {
   // budget_c1
@@ -550,6 +561,8 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
     return verifyType<StepOrderAttr>(op, attr, "a #fsdp.step_order");
   if (name == names::kBudget)
     return verifyType<BudgetAttr>(op, attr, "a #fsdp.budget");
+  if (name == names::kReduction)
+    return verifyType<ReductionAttr>(op, attr, "a #fsdp.reduction");
   if (name == names::kCheckpoint)
     return verifyType<CheckpointAttr>(op, attr, "a #fsdp.checkpoint");
   if (name == names::kName || name == names::kOptimizerSpec)

@@ -44,9 +44,10 @@ const hal::DeviceSettings &cudaSettings() {
         "what carries the bytes that ranks of CUDA devices exchange: NCCL, or "
         "the host's memory, slowly, where ranks share a GPU; default: nccl",
         /*mustAgree=*/true},
-       {"reduction", "exact|nccl", "exact",
+       {"reduction", "auto|exact|nccl", "auto",
         "who adds up what ranks of CUDA devices contribute: the runtime, with "
-        "the bits of processors, or NCCL, in its own order; default: exact",
+        "the bits of processors, or NCCL, in its own order; default: auto, as "
+        "the program was compiled",
         /*mustAgree=*/true}}};
   return settings;
 }
@@ -65,7 +66,8 @@ CudaSettings::read(const std::map<std::string, std::string> &settings) {
   read.algorithms = static_cast<Algorithms>(places->at("algorithms"));
   read.attention = static_cast<AttentionBy>(places->at("attention"));
   read.exchange = static_cast<Exchange>(places->at("channel"));
-  read.reduction = static_cast<Reduction>(places->at("reduction"));
+  if (int place = places->at("reduction"))
+    read.reduction = static_cast<Reduction>(place - 1);
   if (graph == Graph::On && read.isBlocking)
     return Status::failed("--graph: expected auto or off beside "
                           "CUDA_LAUNCH_BLOCKING=1, which waits after each "

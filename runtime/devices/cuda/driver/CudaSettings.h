@@ -13,19 +13,25 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace fsdp::rt {
 
 // Enumerators are in the order of the values in cudaSettings().
 
-/// Who adds up what ranks contribute.
+/// Who adds up what ranks contribute; after auto.
 enum class Reduction : int32_t {
   /// The runtime, in the order of abi.def.
   Exact,
   /// NCCL, in its own.
   Nccl
 };
+
+/// As the setting has it.
+inline const char *nameOf(Reduction reduction) {
+  return reduction == Reduction::Exact ? "exact" : "nccl";
+}
 
 /// What carries the bytes that ranks exchange.
 enum class Exchange : int32_t {
@@ -70,7 +76,8 @@ struct CudaSettings {
   /// Whether the host waits after each call, so that a failure names it: the
   /// environment variable CUDA_LAUNCH_BLOCKING. Then nothing is a graph.
   bool isBlocking = false;
-  Reduction reduction = Reduction::Exact;
+  /// None: as the program was compiled.
+  std::optional<Reduction> reduction;
   Exchange exchange = Exchange::Nccl;
   DependentLaunch dependentLaunch = DependentLaunch::Auto;
   Algorithms algorithms = Algorithms::First;

@@ -32,10 +32,6 @@ struct Invitation {
   Reduction reduction;
 };
 
-const char *nameOf(Reduction reduction) {
-  return reduction == Reduction::Exact ? "exact" : "nccl";
-}
-
 } // namespace
 
 Result<std::unique_ptr<NcclChannel>>

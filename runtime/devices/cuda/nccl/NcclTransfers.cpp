@@ -7,7 +7,6 @@
 
 #include "devices/cuda/nccl/NcclTransfers.h"
 
-#include "core/Group.h"
 #include "core/WaitLimit.h"
 #include "devices/cuda/driver/LibraryVersions.h"
 #include "devices/cuda/driver/RankZero.h"
@@ -29,6 +28,10 @@ const void *asHost(cu::Pointer pointer) {
 }
 void *asWritable(cu::Pointer pointer) {
   return reinterpret_cast<void *>(pointer);
+}
+
+std::string nameOfQueue(int32_t queue) {
+  return queue == FSDP_RT_QUEUE_COMPUTE ? "compute" : queueName(queue);
 }
 
 } // namespace
@@ -157,6 +160,15 @@ SumPlacement NcclTransfers::placeSums(const std::vector<int> &ranks) const {
   });
 }
 
+SumPlacement NcclTransfers::planSums(const std::vector<int> &ranks) const {
+  auto size = static_cast<int64_t>(ranks.size());
+  int64_t perNode = layout_.sums.ranksPerNode;
+  if (perNode == 0)
+    return {size, 1};
+  return rt::placeSums(
+      size, [&](int64_t i) { return ranks[static_cast<size_t>(i)] / perNode; });
+}
+
 SumPlan NcclTransfers::planSum(int32_t kind,
                                const fsdp_rt_collective_desc &desc,
                                SumPlacement placement) {
@@ -168,7 +180,7 @@ SumPlan NcclTransfers::planSum(int32_t kind,
 
 int64_t NcclTransfers::getSumMemory(const fsdp_rt_start_desc &start,
                                     SumPlacement placement) const {
-  if (settings_.reduction != Reduction::Exact || !shapeOf(start.kind).isSum)
+  if (reduction() != Reduction::Exact || !shapeOf(start.kind).isSum)
     return 0;
   int64_t bytes = 0;
   for (int64_t i = 0; i < start.part_count; ++i)
@@ -178,27 +190,38 @@ int64_t NcclTransfers::getSumMemory(const fsdp_rt_start_desc &start,
 }
 
 void NcclTransfers::noteNodes(const std::vector<int> &ranks) {
-  if (placeSums(ranks).nodes > 1 || !noted_.insert(ranks).second)
+  if (!noted_.insert(ranks).second)
     return;
-  auto nodeOf = [&](int64_t i) {
+  SumPlacement here = placeSums(ranks), planned = planSums(ranks);
+  int64_t perNode = layout_.sums.ranksPerNode;
+  auto size = static_cast<int64_t>(ranks.size());
+  double ratio = here.nodes > 1 ? 0 : getRingRatio(size, [&](int64_t i) {
     return cards_.nodeOf(ranks[static_cast<size_t>(i)]);
-  };
-  double ratio = getRingRatio(static_cast<int64_t>(ranks.size()), nodeOf);
-  if (ratio < 1.05)
+  });
+  bool isCostly = ratio >= 1.05, isOther = here.nodes != planned.nodes;
+  if (!isCostly && (!isOther || perNode == 0))
     return;
-  char times[32];
-  std::snprintf(times, sizeof(times), "%.1f", ratio);
-  std::vector<int> nodes;
+  std::set<int> nodes;
   for (int rank : ranks)
-    nodes.push_back(cards_.nodeOf(rank));
-  std::sort(nodes.begin(), nodes.end());
-  auto count = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
-  notes_.push_back(
-      "sums over " + std::to_string(ranks.size()) + " ranks on " +
-      std::to_string(count) + " nodes (--reduction exact) send " + times +
-      " times a ring's bytes between nodes: expected 2, 4, 8, .. "
-      "nodes with as many consecutive ranks each; --reduction nccl "
-      "adds up as NCCL does");
+    nodes.insert(cards_.nodeOf(rank));
+  std::string note = "sums over " + std::to_string(size) + " ranks on " +
+                     std::to_string(nodes.size()) +
+                     " nodes (--reduction exact) ";
+  if (isCostly) {
+    char times[32];
+    std::snprintf(times, sizeof(times), "%.1f", ratio);
+    note += std::string("send ") + times +
+            " times a ring's bytes between nodes: expected 2, 4, 8, .. nodes "
+            "with as many consecutive ranks each; --reduction nccl adds up as "
+            "NCCL does";
+  } else {
+    note += here.nodes > 1 ? "have two levels" : "have one level";
+  }
+  if (isOther && perNode > 0)
+    note += "; the program was compiled for nodes of " +
+            std::to_string(perNode) + " ranks (--cluster), with sums of " +
+            (planned.nodes > 1 ? "two levels" : "one level");
+  notes_.push_back(note);
 }
 
 /// Whether a queue's sums receive no more than the manifest says, if it does.
@@ -209,12 +232,10 @@ Status NcclTransfers::checkReceived(int32_t queue, int64_t bytes) const {
   int64_t most = stated == layout_.reductionBytes->end() ? 0 : stated->second;
   if (bytes <= most)
     return Status::ok();
-  std::string name =
-      queue == FSDP_RT_QUEUE_COMPUTE ? "compute" : queueName(queue);
-  return Status::failed("expected sums over ranks of queue " + name +
-                        " to receive at most " + std::to_string(most) +
-                        " bytes, as the manifest says, got " +
-                        std::to_string(bytes));
+  return Status::failed(
+      "expected sums over ranks of queue " + nameOfQueue(queue) +
+      " to receive at most " + std::to_string(most) +
+      " bytes, as the manifest says, got " + std::to_string(bytes));
 }
 
 Status NcclTransfers::prepare(const hal::Recording &recording) {
@@ -233,13 +254,19 @@ Status NcclTransfers::prepare(const hal::Recording &recording) {
       bytes = std::max(bytes, getSumMemory(start, placement));
     };
     raise(needed[start.queue], placeSums(ranks));
-    raise(planned[start.queue], {static_cast<int64_t>(ranks.size()), 1});
-    if (settings_.reduction == Reduction::Exact && shapeOf(start.kind).isSum)
+    raise(planned[start.queue], planSums(ranks));
+    if (reduction() == Reduction::Exact && shapeOf(start.kind).isSum)
       noteNodes(ranks);
   }
   for (const auto &[queue, bytes] : needed) {
     if (Status s = checkReceived(queue, planned[queue]))
       return s;
+    if (layout_.reductionBytes && bytes > planned[queue])
+      notes_.push_back("sums over ranks of queue " + nameOfQueue(queue) +
+                       " take " + std::to_string(bytes) +
+                       " bytes beside the arena, and " +
+                       std::to_string(planned[queue]) +
+                       " on the nodes that the program was compiled for");
     std::shared_ptr<DeviceArena> &scratch = scratch_[queue];
     if (scratch && scratch->size() >= bytes)
       continue;
@@ -318,9 +345,8 @@ Status NcclTransfers::open(int32_t group, int32_t queue) {
       return made.status();
     host = std::move(*made);
   }
-  Result<std::unique_ptr<NcclChannel>> made =
-      NcclChannel::open(*api_, world_, *host, ranks, queue, settings_.reduction,
-                        cards_.maxCtas());
+  Result<std::unique_ptr<NcclChannel>> made = NcclChannel::open(
+      *api_, world_, *host, ranks, queue, reduction(), cards_.maxCtas());
   if (!made.isOk() && cards_.isShared() && world_.failure().isOk())
     return Status::failed(made.status().message() + ": " + cards_.describe() +
                           ", which NCCL may refuse: " + RankCards::remedy());

@@ -100,7 +100,11 @@ public:
   /// Programs have ended before.
   ~NcclTransfers();
 
-  Reduction reduction() const { return settings_.reduction; }
+  /// As the settings say, or else the program.
+  Reduction reduction() const {
+    return settings_.reduction.value_or(
+        layout_.sums.byLibrary ? Reduction::Nccl : Reduction::Exact);
+  }
 
   /// Opens what a program needs and is not open yet: collective over its ranks.
   Status prepare(const hal::Recording &recording);
@@ -108,6 +112,8 @@ public:
   NcclChannel &channel(int32_t group, int32_t queue) const;
   /// How sums over these world ranks are placed.
   SumPlacement placeSums(const std::vector<int> &ranks) const;
+  /// The same on the nodes that the program was compiled for.
+  SumPlacement planSums(const std::vector<int> &ranks) const;
   /// Of a reduce_scatter or an all_reduce.
   static SumPlan planSum(int32_t kind, const fsdp_rt_collective_desc &desc,
                          SumPlacement placement);
@@ -153,7 +159,8 @@ private:
   int64_t getSumMemory(const fsdp_rt_start_desc &start,
                        SumPlacement placement) const;
   Status checkReceived(int32_t queue, int64_t bytes) const;
-  /// Tells where sums over `ranks` send far more between nodes than a ring.
+  /// Tells where sums over `ranks` send more between nodes than a ring, or have
+  /// other levels than where the program was compiled for.
   void noteNodes(const std::vector<int> &ranks);
 
   World &world_;

@@ -120,6 +120,11 @@ hal::DeviceFacts CudaDevice::facts() const {
     facts.memory.push_back({"workspace of attention", workspace});
   if (std::string by = rank_->attentions().describe(); !by.empty())
     facts.choices["attention"] = by;
+  if (rank_->transfers().hasChannels()) {
+    Reduction reduction = rank_->transfers().reduction();
+    (reduction == Reduction::Exact ? facts.plain : facts.choices)["reduction"] =
+        nameOf(reduction);
+  }
   facts.remarks = {rank_->describeLaunches()};
   for (const std::string &remark : rank_->products().remarks())
     facts.remarks.push_back(remark);

@@ -38,6 +38,16 @@ def FSDP_TransferQueue : I32EnumAttr<"TransferQueue",
 def FSDP_TransferQueueAttr
     : EnumAttr<FSDP_Dialect, FSDP_TransferQueue, "queue">;
 
+def FSDP_Adder : I32EnumAttr<"Adder",
+    "who adds up what ranks of CUDA devices contribute", [
+    I32EnumAttrCase<"exact", 0>,
+    I32EnumAttrCase<"nccl", 1>
+  ]> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+def FSDP_AdderAttr : EnumAttr<FSDP_Dialect, FSDP_Adder, "adder">;
+
 def FSDP_StateKind : I32EnumAttr<"StateKind", "what a state is for", [
     I32EnumAttrCase<"parameter", 0>,
     I32EnumAttrCase<"optimizer", 1>,
@@ -313,6 +323,27 @@ def FSDP_BudgetAttr : FSDP_Attr<"Budget", "budget"> {
     /// Bytes for an arena; 0 or less where there is room for none.
     int64_t getArenaBytes() const { return getMemory() - getReserved(); }
   }];
+}
+
+def FSDP_ReductionAttr : FSDP_Attr<"Reduction", "reduction"> {
+  let summary = "how CUDA devices add up over ranks";
+  let description = [{
+    Stands on a module with code for CUDA devices as `fsdp.reduction`. `by` is
+    who adds up: `exact`, the runtime in the tree of abi.def, or `nccl`, NCCL in
+    its own order. So many consecutive ranks as `ranks_per_node` says are on a
+    node, which add up first (include/fsdp-rt/reductions.h); 0: all ranks are.
+
+    Constraints:
+    - reduction_c1: `ranks_per_node` is at least 0.
+
+    ```mlir
+    #fsdp.reduction<by = exact, ranks_per_node = 8>
+    ```
+  }];
+  let parameters = (ins EnumParameter<FSDP_Adder>:$by,
+                        "int64_t":$ranks_per_node);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def FSDP_CpuKernelAttr : FSDP_Attr<"CpuKernel", "cpu_kernel"> {

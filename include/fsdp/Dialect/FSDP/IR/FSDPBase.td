@@ -44,7 +44,7 @@ def FSDP_Dialect : Dialect {
       the op's results, each once and in one of both.
     - discardable_c5: fsdp.keep has no value, and no fsdp.group beside it.
     - discardable_c6: fsdp.order is a #fsdp.step_order, fsdp.budget a
-      #fsdp.budget; fsdp.name, fsdp.optimizer_spec, fsdp.strategy, fsdp.wrap
+      #fsdp.budget, fsdp.reduction a #fsdp.reduction; fsdp.name, fsdp.optimizer_spec, fsdp.strategy, fsdp.wrap
       and fsdp.verified are strings.
     - discardable_c7: fsdp.traced is a dictionary of the strings step and
       optimizer, the list of floats constants and, if any, the string spec.
