@@ -10,177 +10,25 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CudaTest.h"
+#include "CudaBuckets.h"
 
-#include "Backends.h"
-#include "Reference.h"
 #include "core/NarrowFloat.h"
 #include "devices/cuda/driver/Library.h"
 #include "devices/cuda/nccl/NcclApi.h"
 #include "fsdp-rt/reductions.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <unistd.h>
 
 namespace fsdp::test {
 namespace {
 
 using rt::Status;
 
-/// What a collective reads and writes, in elements.
-struct Shape {
-  int64_t src, dst;
-};
-Shape shapeOf(int32_t kind, int64_t count, int64_t ranks) {
-  rt::CollectiveShape shape = rt::shapeOf(kind);
-  return {count * shape.srcParts(ranks), count * shape.dstParts(ranks)};
-}
-
-/// What comes to `place`.
-Bytes expectedOf(int32_t kind, const std::vector<Bytes> &sources, int place,
-                 int64_t count, fsdp_rt_dtype dtype, int64_t divisor) {
-  int64_t bytes = count * sizeOf(dtype);
-  Bytes all;
-  switch (kind) {
-  case FSDP_RT_REDUCE_SCATTER:
-    return expectedSum(sources, place * count, count, dtype, divisor);
-  case FSDP_RT_ALL_REDUCE:
-    return expectedSum(sources, 0, count, dtype, divisor);
-  case FSDP_RT_ALL_GATHER:
-    for (const Bytes &source : sources)
-      all.insert(all.end(), source.begin(), source.end());
-    return all;
-  case FSDP_RT_ALL_TO_ALL:
-    for (const Bytes &source : sources)
-      all.insert(all.end(), source.begin() + place * bytes,
-                 source.begin() + (place + 1) * bytes);
-    return all;
-  }
-  return all;
-}
-
-constexpr int64_t partBytes = 1 << 19;
-
-/// Parts of random elements that are issued together, the first of `count`
-/// elements, others of fewer.
-class Bucket {
-public:
-  Bucket(int32_t kind, fsdp_rt_dtype dtype, int64_t count, int64_t divisor,
-         bool inPlace)
-      : kind_(kind), dtype_(dtype) {
-    for (int64_t part = 0; part < numParts; ++part) {
-      fsdp_rt_collective_desc desc = {};
-      desc.name = "part";
-      desc.src = 2 * part * partBytes;
-      desc.dst = inPlace ? desc.src : desc.src + partBytes;
-      desc.count = part == 0 ? count : count / (part + 1);
-      desc.divisor = divisor;
-      desc.dtype = dtype;
-      parts_.push_back(desc);
-    }
-    for (const fsdp_rt_collective_desc &part : parts_)
-      pointers_.push_back(&part);
-    start_ = {"transfer", pointers_.data(), numParts, nullptr, 0, -1, kind,
-              0,          nullptr};
-  }
-  static constexpr int64_t numParts = 3;
-
-  Status run(TestRank &rank) {
-    int n = rank.world().size(), me = rank.world().rank();
-    for (int64_t part = 0; part < numParts; ++part) {
-      Bytes mine = source(part, me, n);
-      if (Status s = rank.memory().upload(parts_[size_t(part)].src, mine.data(),
-                                          int64_t(mine.size())))
-        return s;
-    }
-    if (Status s = runStep(rank, [&](fsdp_rt_context *ctx) {
-          return fsdp_rt_start(ctx, &start_);
-        }))
-      return s;
-    for (int64_t part = 0; part < numParts; ++part)
-      if (Status s = compare(rank, part))
-        return s;
-    return Status::ok();
-  }
-
-private:
-  Bytes source(int64_t part, int rank, int n) const {
-    return randomElements(
-        dtype_, shapeOf(kind_, parts_[size_t(part)].count, n).src,
-        uint64_t(1000 * part + 10 * kind_ + rank + 77 * dtype_));
-  }
-
-  Status compare(TestRank &rank, int64_t part) const {
-    int n = rank.world().size(), me = rank.world().rank();
-    const fsdp_rt_collective_desc &desc = parts_[size_t(part)];
-    std::vector<Bytes> sources;
-    for (int other = 0; other < n; ++other)
-      sources.push_back(source(part, other, n));
-    Bytes want =
-        expectedOf(kind_, sources, me, desc.count, dtype_, desc.divisor);
-    Bytes got(want.size());
-    if (Status s =
-            rank.memory().download(desc.dst, got.data(), int64_t(got.size())))
-      return s;
-    if (got != want)
-      return Status::failed(std::string(rt::transferName(kind_)) + " of " +
-                            std::to_string(desc.count) + " " + nameOf(dtype_) +
-                            " among " + std::to_string(n) +
-                            " ranks: other bits than the reference's");
-    // The sources are as they were.
-    Bytes before = source(part, me, n), after(before.size());
-    if (desc.dst == desc.src)
-      return Status::ok();
-    if (Status s = rank.memory().download(desc.src, after.data(),
-                                          int64_t(after.size())))
-      return s;
-    return before == after ? Status::ok()
-                           : Status::failed("the source was overwritten");
-  }
-
-  int32_t kind_;
-  fsdp_rt_dtype dtype_;
-  std::vector<fsdp_rt_collective_desc> parts_;
-  std::vector<const fsdp_rt_collective_desc *> pointers_;
-  fsdp_rt_start_desc start_;
-};
-
-TestRankOptions options(const rt::World &world) {
-  TestRankOptions wanted;
-  wanted.arenaBytes = 2 * Bucket::numParts * partBytes;
-  wanted.groups = {allRanks(world)};
-  return wanted;
-}
-
-Status onRanks(int ranks, const std::function<Status(TestRank &)> &body,
-               rt::Reduction reduction = rt::Reduction::Exact) {
-  return runLocally(ranks, [&](rt::World &world) -> Status {
-    testReduction = reduction;
-    auto rank = TestRank::create(world, options(world));
-    return rank.isOk() ? body(**rank) : rank.status();
-  });
-}
-
 class CudaCollectives : public testing::TestWithParam<int> {
 protected:
   void SetUp() override { setenv("FSDP_NCCL_TIMEOUT", "10", 1); }
 };
-
-Status compareWithReference(TestRank &rank, std::vector<int32_t> kinds,
-                            std::vector<int64_t> counts) {
-  for (fsdp_rt_dtype dtype : numberTypes())
-    for (int32_t kind : kinds)
-      for (int64_t count : counts) {
-        bool inPlace = kind == FSDP_RT_ALL_REDUCE && count % 2 == 1;
-        for (int64_t divisor : {1, 3})
-          if (Status s = Bucket(kind, dtype, count, divisor, inPlace).run(rank))
-            return s;
-      }
-  return Status::ok();
-}
 
 TEST_P(CudaCollectives, BitsOfTheReference) {
   EXPECT_CUDA_OK(onRanks(GetParam(), [](TestRank &rank) {
@@ -191,193 +39,11 @@ TEST_P(CudaCollectives, BitsOfTheReference) {
   }));
 }
 
-/// Of so many bytes that each rank adds up a part, in the bucket's smallest
-/// part, too.
-Status reduceLongBuckets(TestRank &rank) {
-  for (fsdp_rt_dtype dtype : {FSDP_RT_F32, FSDP_RT_BF16, FSDP_RT_U8}) {
-    int64_t least = (int64_t(32) << 10) / sizeOf(dtype) + 1;
-    int64_t count = Bucket::numParts * least + 16;
-    EXPECT_FALSE(rt::planAllReduce(count / Bucket::numParts,
-                                   {sizeOf(dtype), sizeOf(dtype)},
-                                   {rank.world().size(), 1})
-                     .isDirect);
-    for (bool inPlace : {false, true})
-      if (Status s =
-              Bucket(FSDP_RT_ALL_REDUCE, dtype, count, 2, inPlace).run(rank))
-        return s;
-  }
-  return Status::ok();
-}
 TEST_P(CudaCollectives, LongAllReduces) {
   EXPECT_CUDA_OK(onRanks(GetParam(), reduceLongBuckets));
 }
 
 INSTANTIATE_TEST_SUITE_P(, CudaCollectives, testing::Range(1, 9));
-
-//===----------------------------------------------------------------------===//
-// Several nodes
-//===----------------------------------------------------------------------===//
-
-TEST(SumPlacement, NodesThatAreSubtrees) {
-  auto place = [](const std::vector<int> &nodes) {
-    rt::SumPlacement placement = rt::placeSums(
-        int64_t(nodes.size()), [&](int64_t i) { return nodes[size_t(i)]; });
-    EXPECT_EQ(placement.ranks, int64_t(nodes.size()));
-    return placement.nodes;
-  };
-  EXPECT_EQ(place({0}), 1);
-  EXPECT_EQ(place({0, 0, 0, 0}), 1);
-  EXPECT_EQ(place({0, 1, 2, 3}), 1);
-  EXPECT_EQ(place({0, 0, 1, 1}), 2);
-  EXPECT_EQ(place({7, 7, 7, 2, 2, 2}), 2);
-  EXPECT_EQ(place({0, 0, 1, 1, 2, 2, 3, 3}), 4);
-  // Three nodes: the tree's halves are of three ranks.
-  EXPECT_EQ(place({0, 0, 1, 1, 2, 2}), 1);
-  EXPECT_EQ(place({0, 0, 0, 1, 1}), 1);
-  EXPECT_EQ(place({0, 1, 1, 0}), 1);
-  EXPECT_EQ(place({0, 0, 1, 1, 0, 0, 1, 1}), 1);
-  EXPECT_EQ(place({0, 0, 1, 2}), 1);
-}
-
-/// Where placeSums() has two levels, and nowhere else, every node is a subtree.
-TEST(SumPlacement, IsThatOfTheTree) {
-  std::function<bool(int64_t, int64_t, int64_t, int64_t)> has =
-      [&](int64_t lo, int64_t hi, int64_t begin, int64_t end) {
-        if (lo == begin && hi == end)
-          return true;
-        if (hi - lo <= 1)
-          return false;
-        int64_t mid = lo + (hi - lo + 1) / 2;
-        return has(lo, mid, begin, end) || has(mid, hi, begin, end);
-      };
-  for (int64_t nodes = 2; nodes <= 33; ++nodes)
-    for (int64_t perNode = 2; perNode <= 17; ++perNode) {
-      bool areSubtrees = true;
-      for (int64_t node = 0; node < nodes; ++node)
-        areSubtrees &=
-            has(0, nodes * perNode, node * perNode, (node + 1) * perNode);
-      EXPECT_EQ(rt::hasTwoLevels(nodes, perNode), areSubtrees)
-          << nodes << " nodes of " << perNode;
-    }
-}
-
-struct Nodes {
-  int nodes, perNode;
-  int ranks() const { return nodes * perNode; }
-  std::string name() const {
-    return std::to_string(nodes) + "x" + std::to_string(perNode);
-  }
-  friend void PrintTo(const Nodes &nodes, std::ostream *out) {
-    *out << nodes.name();
-  }
-};
-
-class CudaNodes : public testing::TestWithParam<Nodes> {
-protected:
-  void SetUp() override { place(GetParam()); }
-  static void place(Nodes wanted) {
-    std::string perNode = std::to_string(wanted.perNode);
-    setenv("FSDP_NCCL_TIMEOUT", "20", 1);
-    setenv("FSDP_NODE_RANKS", perNode.c_str(), 1);
-    setenv("FSDP_NCCL_NODE_DEVICES", perNode.c_str(), 1);
-    setenv("FSDP_EMULATOR_DEVICES", std::to_string(wanted.ranks()).c_str(), 1);
-  }
-};
-
-TEST_P(CudaNodes, BitsOfTheReference) {
-  EXPECT_CUDA_OK(onRanks(GetParam().ranks(), [](TestRank &rank) {
-    return compareWithReference(
-        rank, {FSDP_RT_REDUCE_SCATTER, FSDP_RT_ALL_REDUCE}, {1, 301});
-  }));
-}
-
-TEST_P(CudaNodes, LongAllReduces) {
-  EXPECT_CUDA_OK(onRanks(GetParam().ranks(), reduceLongBuckets));
-}
-
-INSTANTIATE_TEST_SUITE_P(, CudaNodes,
-                         testing::Values(Nodes{1, 4}, Nodes{2, 2}, Nodes{2, 3},
-                                         Nodes{3, 2}, Nodes{4, 2}, Nodes{4, 4}),
-                         [](const auto &info) { return info.param.name(); });
-
-/// Bytes that all ranks sent to other nodes, by the double's count.
-int64_t sentBetweenNodes(const std::string &path) {
-  std::ifstream file(path);
-  const std::string key = "\"between\": ";
-  int64_t bytes = 0;
-  for (std::string line; std::getline(file, line);)
-    for (size_t at = 0; (at = line.find(key, at)) != std::string::npos;)
-      bytes += std::atoll(line.c_str() + (at += key.size()));
-  return bytes;
-}
-
-class CudaNodesTraffic : public CudaNodes {
-protected:
-  /// Of one bucket.
-  int64_t measure(int32_t kind, fsdp_rt_dtype dtype, int64_t count,
-                  rt::Reduction reduction) {
-    std::string path =
-        testing::TempDir() + "nodes-traffic-" + std::to_string(getpid());
-    std::remove(path.c_str());
-    // The double reads its name once; without a graph nothing is rehearsed.
-    setenv("FSDP_NCCL_TRAFFIC", path.c_str(), 1);
-    setenv("FSDP_TEST_GRAPH", "off", 1);
-    EXPECT_CUDA_OK(onRanks(
-        GetParam().ranks(),
-        [&](TestRank &rank) {
-          // NCCL's sums of narrow floats are refused, and have other bits.
-          return Bucket(kind, dtype, count, 1, /*inPlace=*/false).run(rank);
-        },
-        reduction));
-    int64_t bytes = sentBetweenNodes(path);
-    std::remove(path.c_str());
-    return bytes;
-  }
-};
-
-/// What a ring sends between nodes for a bucket: each node's last rank, to the
-/// next node.
-int64_t ringBytes(Nodes nodes, int32_t kind, fsdp_rt_dtype dtype,
-                  int64_t count) {
-  int64_t n = nodes.ranks(), bytes = 0;
-  for (int64_t part = 0; part < Bucket::numParts; ++part) {
-    int64_t elements = part == 0 ? count : count / (part + 1);
-    int64_t each = kind == FSDP_RT_REDUCE_SCATTER
-                       ? (n - 1) * elements
-                       : 2 * (n - 1) * ((elements + n - 1) / n);
-    bytes += nodes.nodes * each * sizeOf(dtype);
-  }
-  return bytes;
-}
-
-TEST_P(CudaNodesTraffic, IsNearARings) {
-  Nodes nodes = GetParam();
-  auto ratioOf = [&](int32_t kind, fsdp_rt_dtype dtype, int64_t count) {
-    return double(measure(kind, dtype, count, rt::Reduction::Exact)) /
-           double(ringBytes(nodes, kind, dtype, count));
-  };
-  // Each element crosses as a partial sum, of 4 bytes, once for each other
-  // node.
-  double n = nodes.ranks();
-  double ratio = n * (nodes.nodes - 1) / (nodes.nodes * (n - 1));
-  EXPECT_DOUBLE_EQ(ratioOf(FSDP_RT_REDUCE_SCATTER, FSDP_RT_F32, 3000), ratio);
-  EXPECT_DOUBLE_EQ(ratioOf(FSDP_RT_REDUCE_SCATTER, FSDP_RT_BF16, 3000),
-                   2 * ratio);
-  EXPECT_LE(2 * ratio, 1.7);
-  // Of an all_reduce, the result crosses, too; parts are of whole 256 bytes.
-  EXPECT_NEAR(ratioOf(FSDP_RT_ALL_REDUCE, FSDP_RT_BF16, 60000), 1.5 * ratio,
-              0.05);
-}
-
-INSTANTIATE_TEST_SUITE_P(, CudaNodesTraffic,
-                         testing::Values(Nodes{2, 4}, Nodes{4, 4}),
-                         [](const auto &info) { return info.param.name(); });
-
-TEST(CudaNodesErrors, ANumberThatIsNone) {
-  setenv("FSDP_NODE_RANKS", "two", 1);
-  EXPECT_HAS(onRanks(2, [](TestRank &) { return Status::ok(); }).message(),
-             "expected a number of ranks for FSDP_NODE_RANKS, got 'two'");
-}
 
 //===----------------------------------------------------------------------===//
 // Sums of NCCL
