@@ -25,6 +25,54 @@ func.func @columns(%rows: memref<8xindex>, %x: memref<8x64xf32>, %table: memref<
   return
 }
 
+// The same in two sequential loops, one of one iteration between them: as lowerings of scatters write them.
+
+// CHECK-LABEL: func.func @elements
+// CHECK:         scf.parallel (%[[J:.*]]) =
+// CHECK:           scf.for %[[I:.*]] =
+// CHECK:               %[[ROW:.*]] = memref.load %{{.*}}[%[[I]]]
+// CHECK:               memref.store %{{.*}}, %{{.*}}[%[[ROW]], %[[J]]]
+func.func @elements(%rows: memref<8xindex>, %x: memref<8x64xf32>, %table: memref<100x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
+  scf.for %i = %c0 to %c8 step %c1 {
+    scf.for %k = %c0 to %c1 step %c1 {
+      scf.for %j = %c0 to %c64 step %c1 {
+        %row = memref.load %rows[%i] : memref<8xindex>
+        %old = memref.load %table[%row, %j] : memref<100x64xf32>
+        %more = memref.load %x[%i, %j] : memref<8x64xf32>
+        %new = arith.addf %old, %more : f32
+        memref.store %new, %table[%row, %j] : memref<100x64xf32>
+      }
+    }
+  }
+  return
+}
+
+// Each iteration of both loops may write to any element: nothing is apart.
+
+// CHECK-LABEL: func.func @anywhere
+// CHECK-NOT:     scf.parallel
+// CHECK:         return
+func.func @anywhere(%rows: memref<8x64xindex>, %x: memref<8x64xf32>, %table: memref<100xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
+  scf.for %i = %c0 to %c8 step %c1 {
+    scf.for %j = %c0 to %c64 step %c1 {
+      %row = memref.load %rows[%i, %j] : memref<8x64xindex>
+      %old = memref.load %table[%row] : memref<100xf32>
+      %more = memref.load %x[%i, %j] : memref<8x64xf32>
+      %new = arith.addf %old, %more : f32
+      memref.store %new, %table[%row] : memref<100xf32>
+    }
+  }
+  return
+}
+
 // A column reads its neighbour, which the iteration before wrote.
 
 // CHECK-LABEL: func.func @neighbour

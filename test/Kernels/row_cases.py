@@ -85,3 +85,18 @@ def rows_beside_a_masked_one(step):
     """As an embedding's gradient with padding_idx, whose row stays."""
     gradient(step, 6, 6, value="%pad = arith.constant 2 : i64\n%p = arith.cmpi eq, %n, %pad : i64\n"
                                "%d = arith.addf %b, %w : {to}\n%c = arith.select %p, %b, %d : {to}")
+
+
+@case
+def rows_by_elements(step):
+    """As a lowering writes a scatter: two sequential loops over rows and columns, element by element."""
+    at, x = step.input([ROWS], "i64", 0, 40), step.input([ROWS, COLUMNS])
+    table = step.fill((40, COLUMNS), "f32", step.constant("0.0", "f32"))
+    whole = tensor([40, COLUMNS], "f32")
+    step.keep(loop(step, ROWS, [(table, whole)], [
+        f"%zero = arith.constant 0 : index\n%one = arith.constant 1 : index\n%end = arith.constant {COLUMNS} : index",
+        f"%all = scf.for %column = %zero to %end step %one iter_args(%t = %t0) -> ({whole}) {{",
+        f"%n = tensor.extract {at.name}[%i] : {at.type}", "%j = arith.index_cast %n : i64 to index",
+        f"%a = tensor.extract {x.name}[%i, %column] : {x.type}", f"%b = tensor.extract %t[%j, %column] : {whole}",
+        "%c = arith.addf %b, %a : f32", f"%u = tensor.insert %c into %t[%j, %column] : {whole}", f"scf.yield %u : {whole}", "}"],
+        ["%all"], (40, COLUMNS), "f32"))

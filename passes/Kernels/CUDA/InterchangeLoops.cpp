@@ -28,6 +28,20 @@ struct Access {
   OperandRange indices;
   bool isStore;
 };
+
+/// A loop in another one, by either kind of op.
+struct InnerLoop {
+  Operation *op = nullptr;
+  SmallVector<Value> lower, upper, step, variables;
+  Block *body = nullptr;
+
+  SmallVector<Value> getBounds() const {
+    SmallVector<Value> bounds(lower);
+    llvm::append_range(bounds, upper);
+    llvm::append_range(bounds, step);
+    return bounds;
+  }
+};
 } // namespace
 
 static std::optional<Access> getAccess(Operation *op) {
@@ -38,38 +52,55 @@ static std::optional<Access> getAccess(Operation *op) {
   return std::nullopt;
 }
 
-/// The parallel loop that is all that @loop does in memory but for loads; null
+/// @op as an inner loop; its `op` is null where it is none, or has results.
+static InnerLoop getInnerLoop(Operation &op) {
+  if (op.getNumResults() != 0)
+    return {};
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return {&op,
+            {loop.getLowerBound()},
+            {loop.getUpperBound()},
+            {loop.getStep()},
+            {loop.getInductionVar()},
+            loop.getBody()};
+  if (auto loop = dyn_cast<scf::ParallelOp>(op))
+    return {&op,
+            llvm::to_vector(loop.getLowerBound()),
+            llvm::to_vector(loop.getUpperBound()),
+            llvm::to_vector(loop.getStep()),
+            llvm::to_vector_of<Value>(loop.getInductionVars()),
+            loop.getBody()};
+  return {};
+}
+
+/// The inner loop that is all that @loop does in memory but for loads; none
 /// where there is no such one.
-static scf::ParallelOp getOnlyParallel(scf::ForOp loop) {
+static InnerLoop getOnlyInner(scf::ForOp loop) {
   if (loop.getNumResults() != 0)
-    return nullptr;
-  scf::ParallelOp only;
+    return {};
+  InnerLoop only;
   for (Operation &op : loop.getBody()->without_terminator()) {
-    if (auto parallel = dyn_cast<scf::ParallelOp>(op)) {
-      if (only || parallel.getNumReductions() != 0)
-        return nullptr;
-      only = parallel;
+    if (InnerLoop inner = getInnerLoop(op); inner.op) {
+      if (only.op)
+        return {};
+      only = std::move(inner);
     } else if (!isMemoryEffectFree(&op) && !isa<memref::LoadOp>(op)) {
-      return nullptr;
+      return {};
     }
   }
-  if (!only)
-    return nullptr;
-  for (ValueRange bounds :
-       {ValueRange(only.getLowerBound()), ValueRange(only.getUpperBound()),
-        ValueRange(only.getStep())})
-    if (!llvm::all_of(bounds,
-                      [&](Value v) { return loop.isDefinedOutsideOfLoop(v); }))
-      return nullptr;
+  if (only.op && !llvm::all_of(only.getBounds(), [&](Value v) {
+        return loop.isDefinedOutsideOfLoop(v);
+      }))
+    return {};
   return only;
 }
 
-/// Whether iterations of @parallel touch memory that no other of its iterations
-/// writes, in whatever iteration of @loop: each induction variable is an index,
-/// as it is and at the same place, of all accesses to memory that is written.
-/// Values that are not views of each other are apart, as kernels' arguments
-/// are.
-static bool isApart(scf::ForOp loop, scf::ParallelOp parallel) {
+/// Whether iterations of @inner touch memory that no other of its iterations
+/// writes, in whatever iteration of @loop, so that they may run at once: each
+/// induction variable is an index, as it is and at the same place, of all
+/// accesses to memory that is written. Values that are not views of each other
+/// are apart, as kernels' arguments are.
+static bool isApart(scf::ForOp loop, const InnerLoop &inner) {
   SmallVector<Access> accesses;
   bool isKnown = true;
   loop.walk([&](Operation *op) {
@@ -96,10 +127,10 @@ static bool isApart(scf::ForOp loop, scf::ParallelOp parallel) {
       return false;
     if (!written.contains(access.memory))
       continue;
-    if (!parallel->isProperAncestor(access.op))
+    if (!inner.op->isProperAncestor(access.op))
       return false;
     SmallVector<unsigned> at;
-    for (Value variable : parallel.getInductionVars()) {
+    for (Value variable : inner.variables) {
       auto it = llvm::find(access.indices, variable);
       if (it == access.indices.end())
         return false;
@@ -112,12 +143,11 @@ static bool isApart(scf::ForOp loop, scf::ParallelOp parallel) {
   return true;
 }
 
-static void interchange(scf::ForOp loop, scf::ParallelOp parallel) {
+static void interchange(scf::ForOp loop, const InnerLoop &columns) {
   OpBuilder builder(loop);
   Location loc = loop.getLoc();
-  auto outer =
-      scf::ParallelOp::create(builder, loc, parallel.getLowerBound(),
-                              parallel.getUpperBound(), parallel.getStep());
+  auto outer = scf::ParallelOp::create(builder, loc, columns.lower,
+                                       columns.upper, columns.step);
   builder.setInsertionPointToStart(outer.getBody());
   auto inner = scf::ForOp::create(builder, loc, loop.getLowerBound(),
                                   loop.getUpperBound(), loop.getStep());
@@ -125,10 +155,10 @@ static void interchange(scf::ForOp loop, scf::ParallelOp parallel) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), inner.getInductionVar());
   for (Operation &op : loop.getBody()->without_terminator())
-    if (&op != parallel)
+    if (&op != columns.op)
       builder.clone(op, mapping);
-  mapping.map(parallel.getInductionVars(), outer.getInductionVars());
-  for (Operation &op : parallel.getBody()->without_terminator())
+  mapping.map(columns.variables, outer.getInductionVars());
+  for (Operation &op : columns.body->without_terminator())
     builder.clone(op, mapping);
   loop.erase();
 }
@@ -139,9 +169,9 @@ struct InterchangeLoops : fsdp::impl::InterchangeLoopsBase<InterchangeLoops> {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)
-      if (scf::ParallelOp parallel = getOnlyParallel(loop))
-        if (isApart(loop, parallel))
-          interchange(loop, parallel);
+      if (InnerLoop inner = getOnlyInner(loop);
+          inner.op && isApart(loop, inner))
+        interchange(loop, inner);
   }
 };
 } // namespace
