@@ -11,6 +11,7 @@
 //
 // RUN: sed 's/= 16>/= 24>/; s/<768x/<512x/g; s/divisor 16/divisor 24/; s/f32/bf16/g' %s | fsdp-opt --fsdp-choose-reduction="cluster=%clusters/h100-sxm.json" | FileCheck %s --check-prefix=NODES
 // RUN: sed 's/= 16>/= 24>/; s/<768x/<512x/g; s/divisor 16/divisor 24/; s/f32/bf16/g; s/^module/module attributes {fsdp.reduce_dtype = bf16}/' %s | fsdp-opt --fsdp-choose-reduction="cluster=%clusters/h100-sxm.json" | FileCheck %s --check-prefix=RINGS
+// RUN: sed 's/f32/bf16/g' %s | not fsdp-opt --fsdp-choose-reduction=reduction=nccl 2>&1 | FileCheck %s --check-prefix=NARROW
 //
 // No code for CUDA devices; a cluster that is none, or too small.
 //
@@ -23,6 +24,7 @@
 // NCCL: fsdp.reduction = #fsdp.reduction<by = nccl, ranks_per_node = 0>
 // NODES: fsdp.reduction = #fsdp.reduction<by = exact, ranks_per_node = 8>
 // RINGS: fsdp.reduction = #fsdp.reduction<by = nccl, ranks_per_node = 8>
+// NARROW: expected sums over ranks of f32, f64 or integers beside --reduction nccl, which rounds each partial sum
 // NONE-NOT: fsdp.reduction =
 // CODE: expected code for CUDA devices (--target cuda) beside --reduction nccl, got none
 // FILE: missing

@@ -61,10 +61,18 @@ struct ChooseReduction : fsdp::impl::ChooseReductionBase<ChooseReduction> {
 
   llvm::Expected<Adder> choose(ModuleOp module,
                                const std::optional<Cluster> &description) {
-    if (reduction != ReductionMode::Auto || !description)
-      return reduction == ReductionMode::Nccl ? Adder::nccl : Adder::exact;
     StepSums sums = getStepSums(module);
-    if (!sums.areNcclTypes)
+    if (reduction == ReductionMode::Nccl) {
+      if (!sums.areNcclTypes)
+        return llvm::createStringError(
+            "expected sums over ranks of f32, f64 or integers beside "
+            "--reduction nccl, which rounds each partial sum, got some of a "
+            "narrower type: --reduce-dtype f32 widens them, the type itself "
+            "there says that this is meant");
+      return Adder::nccl;
+    }
+    if (reduction == ReductionMode::Exact || !description ||
+        !sums.areNcclTypes)
       return Adder::exact;
     auto times = sched::getReductionTimes(*description, sums.worldSize,
                                           sums.transfers, sums.groups);

@@ -10,6 +10,7 @@
 #include "fsdp/Analysis/Step/StepBudget.h"
 #include "fsdp/Analysis/Step/StepExtraction.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Analysis/Step/StepSums.h"
 #include "fsdp/Cost/ClusterFile.h"
 #include "fsdp/Driver/AccumulateChoice.h"
 #include "fsdp/Driver/Trials.h"
@@ -49,6 +50,13 @@ describeUnfused(ArrayRef<LoggedRemark> remarks) {
                     reason.str());
   }
   return notes;
+}
+
+static StringRef describeSums(Adder adder) {
+  return adder == Adder::exact
+             ? "sums over ranks are made by kernels of the runtime, with the "
+               "bits of processors (--reduction exact)"
+             : "sums over ranks are NCCL's (--reduction nccl)";
 }
 
 llvm::Expected<StepTargets> fsdp::createTargets(const PlanOptions &options) {
@@ -99,6 +107,13 @@ llvm::Expected<LoweredStep> StepSource::lowerFor(const StepTargets &targets,
                                                  const StepOptions &given) {
   StepOptions settings = given;
   settings.kernels.setLimits(getKernelLimits(targets));
+  // By name it is installed; a pass reads a file.
+  if (!settings.schedule.cluster.empty()) {
+    auto file = findCluster(settings.schedule.cluster, options.toolDir);
+    if (!file)
+      return file.takeError();
+    settings.schedule.cluster = *file;
+  }
   frontend.getRemarks().take();
   OwningOpRef<ModuleOp> module = getTraced().clone();
   if (llvm::Error error = frontend.partition(*module, settings))
@@ -109,7 +124,8 @@ llvm::Expected<LoweredStep> StepSource::lowerFor(const StepTargets &targets,
     if (llvm::Error error = frontend.runStage(*module, stage))
       return error;
   if (llvm::Error error =
-          frontend.runPipeline(*module, "arena", [](OpPassManager &pm) {
+          frontend.runPipeline(*module, "arena", [&](OpPassManager &pm) {
+            addChooseReduction(pm, settings.schedule);
             pm.addNestedPass<ProgramOp>(createPlanArena());
           }))
     return error;
@@ -133,6 +149,10 @@ llvm::Expected<LoweredStep> StepSource::lowerFor(const StepTargets &targets,
   if (!targets.empty())
     step.threadBytes = getThreadBytes(*module);
   step.notes = describeUnfused(frontend.getRemarks().take());
+  auto reduction = (*module)->getAttrOfType<ReductionAttr>(names::kReduction);
+  bool hasSums = !getStepSums(*module).transfers.empty();
+  if (reduction && hasSums)
+    step.notes.push_back(describeSums(reduction.getBy()).str());
   return step;
 }
 
