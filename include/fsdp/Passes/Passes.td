@@ -104,10 +104,7 @@ def AssignGroups : Pass<"fsdp-assign-groups", "::mlir::ModuleOp"> {
 }
 
 def InsertRandom : Pass<"fsdp-insert-random", "::mlir::ModuleOp"> {
-  let summary = "Draws the random numbers that a traced step is given (L0)";
-  let description = [{
-    Each argument with `fsdp.random` becomes an fsdp.random op.
-  }];
+  let summary = "Arguments that a traced step draws become fsdp.random (L0)";
 }
 
 def ExpandRandom : Pass<"fsdp-expand-random", "::mlir::ModuleOp"> {
@@ -744,8 +741,7 @@ def ConvertFSDPToRuntime : Pass<"convert-fsdp-to-runtime", "::mlir::ModuleOp"> {
 def ExpandRandomWords : Pass<"fsdp-expand-random-words"> {
   let summary = "Replaces fsdp.random_word by the rounds of Philox4x32-10";
   let description = [{
-    Of scalars and of vectors. Words of one block in one place have their rounds
-    in common once CSE has run.
+    Words of one block in one place have their rounds in common after CSE.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
