@@ -33,10 +33,12 @@ struct ChooseReduction : fsdp::impl::ChooseReductionBase<ChooseReduction> {
           return bool(getImplementation(kernel, kCudaTarget));
         });
     if (!hasCode) {
-      if (reduction != ReductionMode::Nccl)
+      if (reduction == ReductionMode::Auto)
         return markAllAnalysesPreserved();
       emitInputError(module, "expected code for CUDA devices (--target cuda) "
-                             "beside --reduction nccl, got none");
+                             "beside --reduction ")
+          << (reduction == ReductionMode::Nccl ? "nccl" : "exact")
+          << ", got none";
       return signalPassFailure();
     }
     std::optional<Cluster> description;
@@ -71,8 +73,7 @@ struct ChooseReduction : fsdp::impl::ChooseReductionBase<ChooseReduction> {
             "there says that this is meant");
       return Adder::nccl;
     }
-    if (reduction == ReductionMode::Exact || !description ||
-        !sums.areNcclTypes)
+    if (reduction == ReductionMode::Exact || !description || !sums.areNcclTypes)
       return Adder::exact;
     auto times = sched::getReductionTimes(*description, sums.worldSize,
                                           sums.transfers, sums.groups);

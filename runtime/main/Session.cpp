@@ -11,6 +11,7 @@
 #include "data/Batches.h"
 #include "data/Elements.h"
 #include "data/Names.h"
+#include "fsdp-rt/random.h"
 #include "main/Main.h"
 #include "main/RunStart.h"
 #include "registry/Registry.h"
@@ -366,6 +367,11 @@ Status Session::run(const std::string &name) {
     return s;
   const Program &program = manifest_.programs[*found];
   const ProgramTraits &traits = program.traits();
+  if (accumulated_ >= fsdp_rt::rng::mostMicroBatches &&
+      program.findScalar(scalars::randomSeed.name))
+    return Status::failed(
+        "expected at most " + std::to_string(fsdp_rt::rng::mostMicroBatches) +
+        " micro-batches of a step that draws random numbers, got more");
   if (traits.updates && !traits.accumulates)
     if (Status s = checkAccumulated("a step of its own"))
       return s;

@@ -426,7 +426,7 @@ TEST_F(ProgramTest, ARefusalTakesBackWhatItPrepared) {
 TEST_F(ProgramTest, AnotherAbiIsRefused) {
   Outcome outcome = runProgram({OTHER_ABI_EXE, "--describe"});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 15, "
+  EXPECT_CONTAINS(outcome.err, "error: expected a program of abi version 16, "
                                "got version 99");
 }
 

@@ -147,6 +147,8 @@ static llvm::SmallVector<OptionRule> getRules() {
   Values placing = {"exe", "so", "ir:L3", "ir:llvm", "llvm", "ptx", "report"};
   needEmit(schedule.cluster, placing,
            "nothing has been planned or put in order there");
+  needEmit(schedule.reduction, placing,
+           "there is no code yet, and nobody has been chosen");
 
   auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
     rules.push_back({&option, "--cluster", schedule.cluster, {}, reason});

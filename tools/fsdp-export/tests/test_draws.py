@@ -105,6 +105,7 @@ OPERATIONS = {
     "bernoulli": (Call(lambda x: x * torch.bernoulli(x.sigmoid())), ["uniform"]),
     "rand_like": (Call(lambda x: x + torch.rand_like(x)), ["uniform"]),
     "rand": (Call(lambda x: x + torch.rand(6, 8)), ["uniform"]),
+    "scalar": (Call(lambda x: x * torch.rand(())), ["uniform"]),
     "randn": (Call(lambda x: x + torch.randn(8)), ["normal"]),
     "uniform_": (Call(lambda x: x * torch.empty_like(x).uniform_(-1, 2)),
                  ["uniform"]),
@@ -147,6 +148,18 @@ def test_narrow_floats(tmp_path):
     assert [kind for kind, _, _ in drawn(text)] == ["uniform"]
 
 
+def test_narrow_uniform_numbers_stay_below_1(tmp_path):
+    """As PyTorch's do: rounding to bf16 would make one of 512 a 1."""
+    mode = draws.Draws()
+    with draws._first_site(), mode:
+        for dtype in (torch.bfloat16, torch.float16):
+            like = torch.zeros(1 << 14, dtype=dtype)
+            for values in (torch.rand_like(like), torch.rand(1 << 14, dtype=dtype),
+                           like.uniform_()):
+                assert float(values.max()) < 1
+                assert abs(float(values.double().mean()) - 0.5) < 0.02
+
+
 def seeds(x):
     torch.manual_seed(0)
     return functional.dropout(x, 0.5)
@@ -156,7 +169,24 @@ def own_generator(x):
     return x + torch.rand(8, generator=torch.Generator().manual_seed(0))
 
 
+def puts_back(x):
+    with torch.random.fork_rng(devices=[]):
+        noise = torch.randn_like(x)
+    return functional.dropout(x, 0.5) + noise
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8, num_layers=2, dropout=0.4, batch_first=True)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
 REFUSED = {
+    "state": (Call(puts_back), "leaves the state of PyTorch's generator alone"),
+    "recurrent": (Recurrent(), "got 0.4 in layer.lstm: make it modules of one"),
     "seed": (Call(seeds), "leaves PyTorch's seed alone, got one that draws "
                           "elsewhere or sets it"),
     "generator": (Call(own_generator), "draws from PyTorch's default generator"),

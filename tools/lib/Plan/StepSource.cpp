@@ -158,7 +158,9 @@ llvm::Expected<LoweredStep> StepSource::lowerFor(const StepTargets &targets,
 
 llvm::Expected<std::shared_ptr<const LoweredStep>>
 StepSource::lowerQuietly(const StepOptions &settings) {
-  auto [it, isNew] = lowered.try_emplace(settings.getKernelKey());
+  // Who adds up over ranks depends on the cluster, too.
+  auto [it, isNew] = lowered.try_emplace(
+      settings.getKernelKey() + "\n" + std::string(settings.schedule.cluster));
   Outcome &outcome = it->second;
   if (isNew) {
     std::string said;

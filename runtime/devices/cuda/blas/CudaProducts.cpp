@@ -95,8 +95,7 @@ Result<std::unique_ptr<CudaProduct>>
 CudaProducts::prepare(const fsdp_rt_matmul_desc &desc, bool isBesideTransfers) {
   if (Status s = open())
     return s;
-  bool isReduced =
-      isBesideTransfers && reserved_ > 0 && freeMultiprocessors() > 0;
+  bool isReduced = isBesideTransfers && reserved_ > 0;
   BatchCalls calls = cutBatch(desc);
   Result<std::unique_ptr<CudaProduct>> made = std::unique_ptr<CudaProduct>();
   if (calls.starts.size() >= leastCalls)

@@ -308,12 +308,18 @@ Status NcclTransfers::openLibrary() {
 /// NCCL itself ignores what is not positive.
 Status NcclTransfers::compareCtas() {
   const char *value = std::getenv("NCCL_MAX_CTAS");
-  std::vector<int32_t> all;
+  std::vector<int32_t> ctas, multiprocessors;
   RankZero ranks(world_);
-  if (Status s = ranks.gather<int32_t>({value ? std::atoi(value) : 0}, all))
+  if (Status s = ranks.gather<int32_t>({value ? std::atoi(value) : 0}, ctas))
     return s;
-  bool areBounded = *std::min_element(all.begin(), all.end()) > 0;
-  maxCtas_ = areBounded ? *std::max_element(all.begin(), all.end()) : 0;
+  if (Status s =
+          ranks.gather<int32_t>({context_.multiprocessors()}, multiprocessors))
+    return s;
+  int most = *std::max_element(ctas.begin(), ctas.end());
+  bool areBounded =
+      *std::min_element(ctas.begin(), ctas.end()) > 0 &&
+      most < *std::min_element(multiprocessors.begin(), multiprocessors.end());
+  maxCtas_ = areBounded ? most : 0;
   return Status::ok();
 }
 

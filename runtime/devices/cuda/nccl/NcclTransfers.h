@@ -143,7 +143,8 @@ public:
 
   bool hasChannels() const { return !channels_.empty(); }
   /// CTAs of a communicator, the most that NCCL_MAX_CTAS allows on any rank; 0:
-  /// some rank has NCCL's default, which it does not tell. After prepare().
+  /// some rank has NCCL's default, which it does not tell, or no more
+  /// multiprocessors than that. The same on all ranks. After prepare().
   int maxCtas() const { return maxCtas_; }
   /// Of the device's memory, beside the arena.
   int64_t mappedBytes() const;

@@ -126,11 +126,19 @@ hal::DeviceFacts CudaDevice::facts() const {
         nameOf(reduction);
   }
   facts.remarks = {rank_->describeLaunches()};
+  if (rank_->transfers().reduction() == Reduction::Nccl) {
+    if (rank_->transfers().hasChannels())
+      facts.remarks.push_back("sums over ranks are NCCL's (--reduction nccl)");
+    else if (rank_->staged())
+      facts.notes.push_back("sums over ranks are the runtime's, not NCCL's: "
+                            "--channel host does without NCCL");
+  }
   for (const std::string &remark : rank_->products().remarks())
     facts.remarks.push_back(remark);
   for (const std::string &remark : rank_->attentions().remarks())
     facts.remarks.push_back(remark);
-  facts.notes = rank_->images().notes();
+  for (const std::string &note : rank_->images().notes())
+    facts.notes.push_back(note);
   for (const std::string &note : rank_->products().notes())
     facts.notes.push_back(note);
   for (const std::string &note : rank_->attentions().notes())
@@ -399,9 +407,12 @@ Status CudaDevice::waitWhileNotReady(const std::function<cu::Error()> &query,
     cu::Error error = query();
     if (error == cu::success)
       return Status::ok();
-    // NCCL knows more of its own failures than the driver.
-    if (Status s = rank_->transfers().poll())
-      return s;
+    // NCCL knows more of its own failures than the driver, and another rank why
+    // it left a collective.
+    if (Status s = rank_->transfers().poll()) {
+      Status first = world_.failure();
+      return first.isOk() ? s : first;
+    }
     if (error != cu::notReady)
       return check(error, call);
     // What another rank failed in comes after what is complete by now.

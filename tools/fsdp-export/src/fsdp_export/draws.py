@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from torch import fx
+from torch import fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .errors import ExportError
@@ -107,7 +107,7 @@ def _words(site: int, size: tuple[int, ...]) -> torch.Tensor:
 
 def _uniform(site: int, size) -> torch.Tensor:
     words = _words(site, tuple(size))[:_count(size)]
-    return ((words >> 8).double() * 2.0**-24).float().view(*size)
+    return ((words >> 8).double() * 2.0**-24).float().view(list(size))
 
 
 def _normal(site: int, size) -> torch.Tensor:
@@ -115,7 +115,7 @@ def _normal(site: int, size) -> torch.Tensor:
     radius = ((pairs[:, 0] + 1) * 2.0**-24).log().mul(-2).sqrt()
     angle = pairs[:, 1] * (2.0**-24 * 2 * torch.pi)
     both = torch.stack([radius * angle.cos(), radius * angle.sin()], -1)
-    return both.view(-1)[:_count(size)].float().view(*size)
+    return both.view(-1)[:_count(size)].float().view(list(size))
 
 
 def _count(size) -> int:
@@ -170,20 +170,34 @@ def _bernoulli_in_place(like, p=0.5, generator=None):
     return like.copy_(_bernoulli(like, p, generator))
 
 
+# Bits that a uniform number has, as PyTorch's own: in narrow floats rounding
+# would make some of them 1.
+_BITS = {torch.float16: 11, torch.bfloat16: 8}
+
+
+def _draw_as(kind: str, size, dtype: torch.dtype) -> torch.Tensor:
+    drawn = _draw(kind, size)
+    bits = _BITS.get(dtype)
+    if kind == "uniform" and bits:
+        drawn = (drawn * 2.0**bits).floor() * 2.0**-bits
+    return drawn.to(dtype)
+
+
 def _new(kind: str, size, dtype=None, layout=None, device=None,
          pin_memory=None, generator=None, names=None):
     _refuse_generator(generator)
-    return _draw(kind, size).to(dtype or torch.get_default_dtype())
+    return _draw_as(kind, size, dtype or torch.get_default_dtype())
 
 
 def _new_like(kind: str, like, dtype=None, layout=None, device=None,
               pin_memory=None, memory_format=None):
-    return _draw(kind, like.shape).to(dtype or like.dtype)
+    return _draw_as(kind, like.shape, dtype or like.dtype)
 
 
 def _uniform_in_place(like, low=0.0, high=1.0, generator=None):
     _refuse_generator(generator)
-    return like.copy_(_draw("uniform", like.shape) * (high - low) + low)
+    return like.copy_(_draw_as("uniform", like.shape, like.dtype)
+                      * (high - low) + low)
 
 
 def _normal_in_place(like, mean=0.0, std=1.0, generator=None):
@@ -250,6 +264,17 @@ def draw_by_site(step: Step) -> None:
     step.loss, step.around_backward = run, _Both(around, mode)
 
 
+def refuse_recurrent(module: nn.Module) -> None:
+    """PyTorch traces recurrent layers without the dropout between them."""
+    for name, child in module.named_modules():
+        if isinstance(child, nn.RNNBase) and child.dropout and (
+                child.num_layers > 1):
+            raise ExportError(
+                "expected recurrent layers without dropout between them beside "
+                f"--dropout, got {child.dropout} in {name or 'the root module'}"
+                ": make it modules of one layer, with nn.Dropout between them")
+
+
 class _Both(contextlib.AbstractContextManager):
     """Two contexts, one in the other, which may be entered again."""
 
@@ -285,6 +310,12 @@ def make_arguments(graph: fx.GraphModule) -> list[Draw]:
         draw = Draw(kind, site, tuple(size), module_path(node))
         key = (kind, site, draw.shape)
         if key not in arguments:
+            if any(other[1] == site for other in arguments):
+                raise ExportError(
+                    "expected a step that leaves the state of PyTorch's "
+                    f"generator alone, got one that draws in {draw.path or 'the root module'} "
+                    "at a state that it had before; leave out fork_rng and "
+                    "set_rng_state, or make the numbers an input")
             with graph.graph.inserting_after(after):
                 after = graph.graph.placeholder(f"random_{site}")
             after.meta["val"] = node.meta["val"]

@@ -16,13 +16,13 @@ from safetensors.torch import save_file
 from . import (checkpointing, configuration, evaluation, gradients, reference,
                verification)
 from .contract import annotate, annotate_evaluation
-from .draws import draw_by_site
+from .draws import draw_by_site, refuse_recurrent
 from .dropout import silence_functions
 from .errors import ExportError
 from .joint import Joint, trace
 from .lowering import lower, print_module, print_modules
 from .optimizers import Optimizer, lower_optimizer, optimizer_dtype
-from .step import Step, remove_dropout
+from .step import Step, remove_dropout, stop_layer_dropping
 from .writer import staged
 
 
@@ -49,7 +49,10 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
     Raises ExportError, and leaves `target` alone then.
     """
     dropouts, functions = [], None
-    if not options.dropout:
+    if options.dropout:
+        stop_layer_dropping(step.module)
+        refuse_recurrent(step.module)
+    else:
         dropouts = remove_dropout(step.module)
         functions = silence_functions(step)
     draw_by_site(step)

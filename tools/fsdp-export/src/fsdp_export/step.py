@@ -193,9 +193,15 @@ def remove_dropout(module: nn.Module) -> list[str]:
             if id(holder) not in seen:
                 seen.add(id(holder))
                 places += _set_to_zero(holder)
+    stop_layer_dropping(module)
+    return places
+
+
+def stop_layer_dropping(module: nn.Module) -> None:
+    """Modules that branch on a random number in train mode leave it."""
+    for child in module.modules():
         if hasattr(child, "layerdrop"):
             child.training = False
-    return places
 
 
 def _set_to_zero(holder: object) -> list[str]:
