@@ -17,12 +17,25 @@ func.func @zero() -> (i32, i32) {
 
 // -----
 
+// Even and odd words are multiplied in lanes of 64 bits.
+
 // CHECK-LABEL: @vectors
-// CHECK-COUNT-20: arith.mului_extended
-// CHECK-NOT: arith.mului_extended
+// CHECK-COUNT-40: arith.muli {{.*}} : vector<4xi64>
+// CHECK-NOT: arith.mul
 // CHECK: return
 func.func @vectors(%i: vector<8xi32>, %j: vector<8xi32>, %c: vector<8xi32>, %k: vector<8xi32>) -> (vector<8xi32>, vector<8xi32>) {
   %a = fsdp.random_word %i of %c, %c, %c, %c by %k, %k : vector<8xi32>
   %b = fsdp.random_word %j of %c, %c, %c, %c by %k, %k : vector<8xi32>
   return %a, %b : vector<8xi32>, vector<8xi32>
+}
+
+// -----
+
+// CHECK-LABEL: @odd
+// CHECK-COUNT-20: arith.mului_extended {{.*}} : vector<5xi32>
+// CHECK-NOT: arith.mul
+// CHECK: return
+func.func @odd(%i: vector<5xi32>, %c: vector<5xi32>, %k: vector<5xi32>) -> vector<5xi32> {
+  %a = fsdp.random_word %i of %c, %c, %c, %c by %k, %k : vector<5xi32>
+  return %a : vector<5xi32>
 }

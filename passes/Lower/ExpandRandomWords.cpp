@@ -16,6 +16,7 @@
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
@@ -51,6 +52,12 @@ private:
   Value make(Value a, Value b) {
     return Op::create(builder, loc, a, b);
   }
+  /// The lower and the upper words of products with @factor.
+  std::pair<Value, Value> multiply(Value words, uint32_t factor);
+  /// Those of a vector of an even number of words, of which even and odd ones
+  /// are multiplied as parts of 64-bit lanes: processors have an instruction
+  /// for the lower halves of such, and none for 32-bit lanes.
+  std::pair<Value, Value> multiplyPairs(Value words, uint32_t factor);
 
   OpBuilder &builder;
   Location loc;
@@ -58,19 +65,53 @@ private:
 };
 } // namespace
 
+std::pair<Value, Value> WordEmitter::multiplyPairs(Value words,
+                                                   uint32_t factor) {
+  auto vector = cast<VectorType>(type);
+  SmallVector<int64_t> shape(vector.getShape());
+  shape.back() /= 2;
+  auto wide = VectorType::get(shape, builder.getI64Type());
+  auto splat = [&](uint64_t value) -> Value {
+    return arith::ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(wide,
+                               builder.getI64IntegerAttr(int64_t(value))));
+  };
+  constexpr uint64_t low = 0xFFFFFFFF;
+  Value pairs = vector::BitCastOp::create(builder, loc, wide, words);
+  Value even = make<arith::MulIOp>(make<arith::AndIOp>(pairs, splat(low)),
+                                   splat(factor));
+  Value odd = make<arith::MulIOp>(make<arith::ShRUIOp>(pairs, splat(32)),
+                                  splat(factor));
+  Value lower = make<arith::OrIOp>(make<arith::AndIOp>(even, splat(low)),
+                                   make<arith::ShLIOp>(odd, splat(32)));
+  Value upper = make<arith::OrIOp>(make<arith::ShRUIOp>(even, splat(32)),
+                                   make<arith::AndIOp>(odd, splat(~low)));
+  return {vector::BitCastOp::create(builder, loc, type, lower),
+          vector::BitCastOp::create(builder, loc, type, upper)};
+}
+
+std::pair<Value, Value> WordEmitter::multiply(Value words, uint32_t factor) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (vector && vector.getRank() != 0 && !vector.isScalable() &&
+      vector.getShape().back() % 2 == 0)
+    return multiplyPairs(words, factor);
+  auto product =
+      arith::MulUIExtendedOp::create(builder, loc, words, constant(factor));
+  return {product.getLow(), product.getHigh()};
+}
+
 void WordEmitter::advance(MutableArrayRef<Value> counter,
                           MutableArrayRef<Value> key) {
-  auto a = arith::MulUIExtendedOp::create(builder, loc, counter[0],
-                                          constant(rng::multiplier0));
-  auto b = arith::MulUIExtendedOp::create(builder, loc, counter[2],
-                                          constant(rng::multiplier2));
+  auto [aLow, aHigh] = multiply(counter[0], rng::multiplier0);
+  auto [bLow, bHigh] = multiply(counter[2], rng::multiplier2);
   auto mix = [&](Value high, Value word, Value keyWord) {
     return make<arith::XOrIOp>(make<arith::XOrIOp>(high, word), keyWord);
   };
-  counter[0] = mix(b.getHigh(), counter[1], key[0]);
-  counter[1] = b.getLow();
-  counter[2] = mix(a.getHigh(), counter[3], key[1]);
-  counter[3] = a.getLow();
+  counter[0] = mix(bHigh, counter[1], key[0]);
+  counter[1] = bLow;
+  counter[2] = mix(aHigh, counter[3], key[1]);
+  counter[3] = aLow;
   key[0] = make<arith::AddIOp>(key[0], constant(rng::keyStep0));
   key[1] = make<arith::AddIOp>(key[1], constant(rng::keyStep1));
 }
@@ -108,6 +149,10 @@ struct ExpandWord : OpRewritePattern<RandomWordOp> {
 
 struct ExpandRandomWords
     : fsdp::impl::ExpandRandomWordsBase<ExpandRandomWords> {
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, vector::VectorDialect>();
+  }
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ExpandWord>(&getContext());
