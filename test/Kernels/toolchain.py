@@ -108,14 +108,14 @@ class Tools:
             self.helpers = source.with_suffix(".o")
         return self.helpers
 
-    def compile(self, step, ranks, directory, targets, options=()):
+    def compile(self, step, ranks, directory, targets, options=(), mesh=None):
         """A program whose optimizer is SGD with learning rate 1, with code for
-        these targets."""
+        these targets; `mesh`: not all ranks hold shards."""
         model = directory / "model.mlir"
         model.write_text(step.module())
         program = directory / f"program{ranks}-{'-'.join(targets)}"
         run([self.compiler, model, "--optimizer", "sgd:lr=1.0", "--mesh",
-             f"shard={ranks}", "--target", ",".join(targets), "-o", program,
+             mesh or f"shard={ranks}", "--target", ",".join(targets), "-o", program,
              *options])
         return program
 

@@ -70,9 +70,9 @@ class Random(unittest.TestCase):
         self.tools = Tools(BIN, pathlib.Path(os.environ["FSDP_LLVM"]))
         self.saves = 0
 
-    def compile(self, step, ranks=1, targets=DEVICES, options=()):
+    def compile(self, step, ranks=1, targets=DEVICES, options=(), mesh=None):
         step.finish()
-        return self.tools.compile(step, ranks, self.folder, targets, options)
+        return self.tools.compile(step, ranks, self.folder, targets, options, mesh)
 
     def add_parameter(self, step):
         """A step trains something."""
@@ -161,9 +161,9 @@ class Random(unittest.TestCase):
             self.assertAlmostEqual(one, other, delta=1e-5)
 
     def test_ranks_micro_batches_and_seeds(self):
-        for ranks in (1, 3):
+        for ranks, mesh in ((1, None), (3, None), (4, "shard=2,replicate=2")):
             step, names = self.make_gradients()
-            program = self.compile(step, ranks, options=("--accumulate-in", "shard"))
+            program = self.compile(step, ranks, options=("--accumulate-in", "shard"), mesh=mesh)
             for device in DEVICES:
                 for micro, seed in ((1, 0), (3, 11)):
                     with self.subTest(ranks=ranks, device=device, micro=micro, seed=seed):

@@ -15,6 +15,21 @@ using namespace mlir;
 using namespace mlir::fsdp;
 
 //===----------------------------------------------------------------------===//
+// ReductionAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+ReductionAttr::verify(function_ref<InFlightDiagnostic()> emitError, Adder,
+                      int64_t ranksPerNode) {
+  // reduction_c1
+  if (ranksPerNode < 0)
+    return emitError() << "expected at least 0 ranks per node in a reduction, "
+                          "got "
+                       << ranksPerNode;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Verification
 //===----------------------------------------------------------------------===//
 

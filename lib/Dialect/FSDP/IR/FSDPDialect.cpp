@@ -101,17 +101,6 @@ StepOrderAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-LogicalResult
-ReductionAttr::verify(function_ref<InFlightDiagnostic()> emitError, Adder,
-                      int64_t ranksPerNode) {
-  // reduction_c1
-  if (ranksPerNode < 0)
-    return emitError() << "expected at least 0 ranks per node in a reduction, "
-                          "got "
-                       << ranksPerNode;
-  return success();
-}
-
 LogicalResult BudgetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  int64_t memory, int64_t reserved) {
   // budget_c1
