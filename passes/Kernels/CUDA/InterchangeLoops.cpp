@@ -7,9 +7,11 @@
 
 #include "fsdp/Passes/Passes.h"
 
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace mlir::fsdp {
@@ -28,20 +30,6 @@ struct Access {
   OperandRange indices;
   bool isStore;
 };
-
-/// A loop in another one, by either kind of op.
-struct InnerLoop {
-  Operation *op = nullptr;
-  SmallVector<Value> lower, upper, step, variables;
-  Block *body = nullptr;
-
-  SmallVector<Value> getBounds() const {
-    SmallVector<Value> bounds(lower);
-    llvm::append_range(bounds, upper);
-    llvm::append_range(bounds, step);
-    return bounds;
-  }
-};
 } // namespace
 
 static std::optional<Access> getAccess(Operation *op) {
@@ -52,46 +40,27 @@ static std::optional<Access> getAccess(Operation *op) {
   return std::nullopt;
 }
 
-/// @op as an inner loop; its `op` is null where it is none, or has results.
-static InnerLoop getInnerLoop(Operation &op) {
-  if (op.getNumResults() != 0)
-    return {};
-  if (auto loop = dyn_cast<scf::ForOp>(op))
-    return {&op,
-            {loop.getLowerBound()},
-            {loop.getUpperBound()},
-            {loop.getStep()},
-            {loop.getInductionVar()},
-            loop.getBody()};
-  if (auto loop = dyn_cast<scf::ParallelOp>(op))
-    return {&op,
-            llvm::to_vector(loop.getLowerBound()),
-            llvm::to_vector(loop.getUpperBound()),
-            llvm::to_vector(loop.getStep()),
-            llvm::to_vector_of<Value>(loop.getInductionVars()),
-            loop.getBody()};
-  return {};
-}
-
-/// The inner loop that is all that @loop does in memory but for loads; none
-/// where there is no such one.
-static InnerLoop getOnlyInner(scf::ForOp loop) {
+/// The scf.for or scf.parallel without results that is all that @loop does in
+/// memory but for loads, and whose bounds do not depend on @loop's iterations;
+/// null where there is no such one.
+static LoopLikeOpInterface getOnlyInner(scf::ForOp loop) {
   if (loop.getNumResults() != 0)
-    return {};
-  InnerLoop only;
+    return nullptr;
+  LoopLikeOpInterface only;
   for (Operation &op : loop.getBody()->without_terminator()) {
-    if (InnerLoop inner = getInnerLoop(op); inner.op) {
-      if (only.op)
-        return {};
-      only = std::move(inner);
+    if (isa<scf::ForOp, scf::ParallelOp>(op) && op.getNumResults() == 0) {
+      if (only)
+        return nullptr;
+      only = cast<LoopLikeOpInterface>(op);
     } else if (!isMemoryEffectFree(&op) && !isa<memref::LoadOp>(op)) {
-      return {};
+      return nullptr;
     }
   }
-  if (only.op && !llvm::all_of(only.getBounds(), [&](Value v) {
-        return loop.isDefinedOutsideOfLoop(v);
+  // Bounds and steps are all of its operands.
+  if (only && !llvm::all_of(only->getOperands(), [&](Value bound) {
+        return loop.isDefinedOutsideOfLoop(bound);
       }))
-    return {};
+    return nullptr;
   return only;
 }
 
@@ -100,7 +69,7 @@ static InnerLoop getOnlyInner(scf::ForOp loop) {
 /// induction variable is an index, as it is and at the same place, of all
 /// accesses to memory that is written. Values that are not views of each other
 /// are apart, as kernels' arguments are.
-static bool isApart(scf::ForOp loop, const InnerLoop &inner) {
+static bool isApart(scf::ForOp loop, LoopLikeOpInterface inner) {
   SmallVector<Access> accesses;
   bool isKnown = true;
   loop.walk([&](Operation *op) {
@@ -115,6 +84,7 @@ static bool isApart(scf::ForOp loop, const InnerLoop &inner) {
   for (const Access &access : accesses)
     if (access.isStore)
       written.insert(access.memory);
+  SmallVector<Value> variables = *inner.getLoopInductionVars();
   /// For each written memory the place of each variable.
   llvm::DenseMap<Value, SmallVector<unsigned>> places;
   for (const Access &access : accesses) {
@@ -127,10 +97,10 @@ static bool isApart(scf::ForOp loop, const InnerLoop &inner) {
       return false;
     if (!written.contains(access.memory))
       continue;
-    if (!inner.op->isProperAncestor(access.op))
+    if (!inner->isProperAncestor(access.op))
       return false;
     SmallVector<unsigned> at;
-    for (Value variable : inner.variables) {
+    for (Value variable : variables) {
       auto it = llvm::find(access.indices, variable);
       if (it == access.indices.end())
         return false;
@@ -143,11 +113,16 @@ static bool isApart(scf::ForOp loop, const InnerLoop &inner) {
   return true;
 }
 
-static void interchange(scf::ForOp loop, const InnerLoop &columns) {
+static void interchange(scf::ForOp loop, LoopLikeOpInterface columns) {
   OpBuilder builder(loop);
   Location loc = loop.getLoc();
-  auto outer = scf::ParallelOp::create(builder, loc, columns.lower,
-                                       columns.upper, columns.step);
+  auto getValues = [&](ArrayRef<OpFoldResult> bounds) {
+    return getValueOrCreateConstantIndexOp(builder, loc, bounds);
+  };
+  auto outer = scf::ParallelOp::create(builder, loc,
+                                       getValues(*columns.getLoopLowerBounds()),
+                                       getValues(*columns.getLoopUpperBounds()),
+                                       getValues(*columns.getLoopSteps()));
   builder.setInsertionPointToStart(outer.getBody());
   auto inner = scf::ForOp::create(builder, loc, loop.getLowerBound(),
                                   loop.getUpperBound(), loop.getStep());
@@ -155,10 +130,11 @@ static void interchange(scf::ForOp loop, const InnerLoop &columns) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), inner.getInductionVar());
   for (Operation &op : loop.getBody()->without_terminator())
-    if (&op != columns.op)
+    if (&op != columns.getOperation())
       builder.clone(op, mapping);
-  mapping.map(columns.variables, outer.getInductionVars());
-  for (Operation &op : columns.body->without_terminator())
+  mapping.map(*columns.getLoopInductionVars(), outer.getInductionVars());
+  for (Operation &op :
+       columns.getLoopRegions().front()->front().without_terminator())
     builder.clone(op, mapping);
   loop.erase();
 }
@@ -169,8 +145,8 @@ struct InterchangeLoops : fsdp::impl::InterchangeLoopsBase<InterchangeLoops> {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)
-      if (InnerLoop inner = getOnlyInner(loop);
-          inner.op && isApart(loop, inner))
+      if (LoopLikeOpInterface inner = getOnlyInner(loop);
+          inner && isApart(loop, inner))
         interchange(loop, inner);
   }
 };
