@@ -116,9 +116,8 @@ void StepDistributions::addArguments() {
   for (BlockArgument arg : step.getArguments()) {
     unsigned i = arg.getArgNumber();
     StateOp state = states.getRead(i);
-    bool isEqual =
-        (step.getArgAttr(i, names::kScalar) && !isOfBatch(step, i)) ||
-        (state && state.getKind() == StateKind::optimizer);
+    bool isEqual = step.getArgAttr(i, names::kScalar) ||
+                   (state && state.getKind() == StateKind::optimizer);
     Distribution &form = known[arg].form;
     if (state && state.getKind() == StateKind::accumulator) {
       form = getAccumulated(state);
