@@ -120,31 +120,28 @@ hal::DeviceFacts CudaDevice::facts() const {
     facts.memory.push_back({"workspace of attention", workspace});
   if (std::string by = rank_->attentions().describe(); !by.empty())
     facts.choices["attention"] = by;
-  if (rank_->transfers().hasChannels()) {
-    Reduction reduction = rank_->transfers().reduction();
-    (reduction == Reduction::Exact ? facts.plain : facts.choices)["reduction"] =
-        nameOf(reduction);
-  }
   facts.remarks = {rank_->describeLaunches()};
-  if (rank_->transfers().reduction() == Reduction::Nccl) {
-    if (rank_->transfers().hasChannels())
-      facts.remarks.push_back("sums over ranks are NCCL's (--reduction nccl)");
-    else if (rank_->staged())
-      facts.notes.push_back("sums over ranks are the runtime's, not NCCL's: "
-                            "--channel host does without NCCL");
-  }
   for (const std::string &remark : rank_->products().remarks())
     facts.remarks.push_back(remark);
   for (const std::string &remark : rank_->attentions().remarks())
     facts.remarks.push_back(remark);
-  for (const std::string &note : rank_->images().notes())
-    facts.notes.push_back(note);
+  facts.notes = rank_->images().notes();
   for (const std::string &note : rank_->products().notes())
     facts.notes.push_back(note);
   for (const std::string &note : rank_->attentions().notes())
     facts.notes.push_back(note);
   for (const std::string &note : rank_->transfers().notes())
     facts.notes.push_back(note);
+  const Reduction reduction = rank_->transfers().reduction();
+  const bool isExact = reduction == Reduction::Exact;
+  if (rank_->transfers().hasChannels()) {
+    (isExact ? facts.plain : facts.choices)["reduction"] = nameOf(reduction);
+    if (!isExact)
+      facts.remarks.push_back("sums over ranks are NCCL's (--reduction nccl)");
+  } else if (rank_->staged() && !isExact) {
+    facts.notes.push_back("sums over ranks are the runtime's, not NCCL's: "
+                          "--channel host does without NCCL");
+  }
   if (const std::string &why = rank_->context().whyNoPriorities();
       !why.empty() && rank_->transfers().hasChannels())
     facts.notes.push_back("streams have no priorities, so that transfers among "
