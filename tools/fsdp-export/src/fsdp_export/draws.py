@@ -18,6 +18,7 @@ it runs a part of forward again: that draws at the sites of the first time.
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -66,7 +67,6 @@ class _Position:
 
     step: int = 0
     rank: int = 0
-    seed: int = 0
 
 
 _position = _Position()
@@ -96,17 +96,16 @@ def philox(counter: list[torch.Tensor], key: list[int]) -> list[torch.Tensor]:
 
 def _words(site: int, size: tuple[int, ...]) -> torch.Tensor:
     """A word for each element, and those of the last block behind them."""
-    count = functools.reduce(int.__mul__, size, 1)
-    block = torch.arange((count + 3) // 4)
+    block = torch.arange((math.prod(size) + 3) // 4)
     same = torch.zeros_like(block)
     counter = [block & _MASK, (block >> 32) + (_position.rank << 8),
                same + site, same + _position.step]
-    seed = _position.seed
-    return torch.stack(philox(counter, [seed & _MASK, seed >> 32]), -1).view(-1)
+    # Of a run without --random-seed.
+    return torch.stack(philox(counter, [0, 0]), -1).view(-1)
 
 
 def _uniform(site: int, size) -> torch.Tensor:
-    words = _words(site, tuple(size))[:_count(size)]
+    words = _words(site, tuple(size))[:math.prod(size)]
     return ((words >> 8).double() * 2.0**-24).float().view(list(size))
 
 
@@ -115,11 +114,7 @@ def _normal(site: int, size) -> torch.Tensor:
     radius = ((pairs[:, 0] + 1) * 2.0**-24).log().mul(-2).sqrt()
     angle = pairs[:, 1] * (2.0**-24 * 2 * torch.pi)
     both = torch.stack([radius * angle.cos(), radius * angle.sin()], -1)
-    return both.view(-1)[:_count(size)].float().view(list(size))
-
-
-def _count(size) -> int:
-    return functools.reduce(int.__mul__, tuple(size), 1)
+    return both.view(-1)[:math.prod(size)].float().view(list(size))
 
 
 _KINDS = {"uniform": _uniform, "normal": _normal}
