@@ -148,7 +148,7 @@ static llvm::SmallVector<OptionRule> getRules() {
   needEmit(schedule.cluster, placing,
            "nothing has been planned or put in order there");
   needEmit(schedule.reduction, placing,
-           "there is no code yet, and nobody has been chosen");
+           "who adds up is decided for kernels that have code");
 
   auto needCluster = [&](const cl::Option &option, llvm::StringRef reason) {
     rules.push_back({&option, "--cluster", schedule.cluster, {}, reason});
