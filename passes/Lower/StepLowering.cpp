@@ -337,7 +337,8 @@ LogicalResult StepLowering::lowerAttention(LaunchOp op, func::FuncOp kernel,
   descriptor.set("batch", batch);
   setWorkspace(descriptor, kernel);
   descriptor.set("scale", attention.getScale().convertToDouble());
-  descriptor.set("plain", int64_t(hasPlainScores(attention)));
+  descriptor.set("plain", int64_t(attention.getFactor().empty() &&
+                                  hasPlainScores(attention)));
   descriptor.set("causal", int64_t(attention.getCausal()));
   call(backward ? "attention_backward" : "attention", descriptor, op.getLoc());
   return success();

@@ -41,12 +41,13 @@ class Attention:
     --param-dtype narrows operands and results.
     """
 
-    def __init__(self, name, batch, queries, keys, head, value, isCausal=False, hasBias=False, border=0, group=1, hidden=0):
+    def __init__(self, name, batch, queries, keys, head, value, isCausal=False, hasBias=False, border=0, group=1, hidden=0,
+                 dropped=0):
         """q, k, v and w are slices: `border` features lie on both sides of theirs. `group` neighbours of the batch have
         the same keys and values. The first `hidden` queries see no key: their biases are the least number, so that all keys
-        weigh the same.
+        weigh the same. Of the probabilities a share `dropped` is dropped, and the rest is divided by 1 less that.
         """
-        self.hidden = hidden
+        self.hidden, self.dropped = hidden, dropped
         self.name, self.isCausal, self.hasBias, self.border = name, isCausal, hasBias, border
         self.group, self.scale = group, 1 / math.sqrt(head)
         self.shapes = {"q": (batch, queries, head), "k": (batch // group, keys, head),
@@ -159,6 +160,16 @@ class Attention:
         return self.generic([(value, self.scores, "#p3")], self.rows, [f"%r = arith.{op} %a0, %o : f32"],
                             init=self.fill(self.rows, constant), of="#row")
 
+    def drop(self, value):
+        if not self.dropped:
+            return value
+        kept = self.elementwise([(value, self.scores, "#p3"), (f"%{self.name}_drawn", self.scores, "#p3")],
+                                [f"%keep = arith.constant {1 - self.dropped!r} : f32",
+                                 "%isKept = arith.cmpf olt, %a1, %keep : f32", "%one = arith.uitofp %isKept : i1 to f32",
+                                 "%r = arith.mulf %a0, %one : f32"])
+        return self.elementwise([(kept, self.scores, "#p3")],
+                                [f"%rest = arith.constant {1 / (1 - self.dropped)!r} : f32", "%r = arith.mulf %a0, %rest : f32"])
+
     def build(self):
         """The names of the product and of the gradients of q, k, v and w."""
         of = {letter: self.read(letter) for letter in self.shapes}
@@ -185,12 +196,13 @@ class Attention:
         exponentials = self.elementwise([full(shifted)], ["%r = math.exp %a0 : f32"])
         p = self.elementwise([full(exponentials), row(self.reduced(exponentials, "addf", "%zero"))],
                              ["%r = arith.divf %a0, %a1 : f32"])
-        out = self.multiply((p, self.scores), of["v"])
+        weights = self.drop(p)
+        out = self.multiply((weights, self.scores), of["v"])
         product, _ = self.multiply(out, of["w"])
         dw, _ = self.multiply(self.transpose(*out), gradient)
         dout = self.multiply(gradient, self.transpose(*of["w"]))
-        dp, _ = self.multiply(dout, self.transpose(*of["v"]))
-        dv, _ = self.multiply(self.transpose(p, self.scores), dout)
+        dp = self.drop(self.multiply(dout, self.transpose(*of["v"]))[0])
+        dv, _ = self.multiply(self.transpose(weights, self.scores), dout)
         weighted = self.elementwise([full(dp), full(p)], ["%r = arith.mulf %a0, %a1 : f32"])
         part = self.elementwise([full(p), row(self.reduced(weighted, "addf", "%zero"))],
                                 ["%r = arith.mulf %a0, %a1 : f32"])
@@ -206,7 +218,7 @@ class Attention:
 def write_module(path, attentions):
     arguments, results = [], ["tensor<f32> {fsdp.loss}"]
     kinds, names, lines = ["tensor<f32>"], ["%loss"], []
-    for attention in attentions:
+    for site, attention in enumerate(attentions):
         name = attention.name
         made = attention.build()
         lines += attention.lines
@@ -219,6 +231,9 @@ def write_module(path, attentions):
         arguments.append(f"%{name}_gradient: {tensor(*attention.result)} {{fsdp.input = {{name = \"{name}.gradient\"}}}}")
         if attention.hasBias:
             arguments.append(f"%{name}_bias: {tensor(*attention.bias)} {{fsdp.input = {{name = \"{name}.bias\"}}}}")
+        if attention.dropped:
+            arguments.append(f"%{name}_drawn: {tensor(*attention.scores)} {{fsdp.random = "
+                             f"{{name = \"{name}\", kind = \"uniform\", site = {site}}}}}")
         arguments.append(f"%{name}_old: {tensor(*attention.result)} {{fsdp.buffer = {{fqn = \"{name}.out\"}}}}")
         results.append(f"{tensor(*attention.result)} {{fsdp.buffer_update = {{fqn = \"{name}.out\"}}}}")
         kinds.append(tensor(*attention.result))
@@ -289,6 +304,25 @@ class AttentionTest(unittest.TestCase):
         self.execute(BIN / "fsdp-compile", folder / "model.mlir", "--optimizer", "sgd:lr=1", "--target", "cuda",
                      "--param-dtype", dtype, "--emit", "ptx", "-o", ptx)
         return ptx
+
+    def check_processors(self, *attentions):
+        """One kernel beside the ops as they were traced."""
+        with tempfile.TemporaryDirectory(prefix="fsdp-attention-") as folder:
+            folder = pathlib.Path(folder)
+            write_module(folder / "model.mlir", attentions)
+            write_inputs(folder, attentions)
+            saved = {}
+            for attention in ("fused", "decomposed"):
+                remarks = ["--remarks-filter=fsdp-fuse-attention"] if attention == "fused" else []
+                said = self.execute(BIN / "fsdp-compile", folder / "model.mlir", "--optimizer", "sgd:lr=1", "--attention", attention,
+                                    *remarks, "-o", folder / "train")
+                self.assertEqual(said.count("forward and backward"), len(attentions) if remarks else 0, said)
+                save = folder / attention
+                self.train(folder, "--threads", 1, "--save", save)
+                saved[attention] = read_tensors(save / (save / "latest").read_text().strip() / "params.safetensors")
+            for name, want in saved["decomposed"].items():
+                most, wrong = max(map(abs, want)), max(abs(a - b) for a, b in zip(saved["fused"][name], want))
+                self.assertLessEqual(wrong, TOLERANCE["f32"] * most, name)
 
     def check(self, *attentions, dtype="bf16"):
         with tempfile.TemporaryDirectory(prefix="fsdp-attention-") as folder:
@@ -380,6 +414,16 @@ class AttentionTest(unittest.TestCase):
         self.check(Attention("a", 2, 35, 64, 64, 64, hasBias=True),
                    Attention("b", 1, 65, 65, 24, 48, isCausal=True, hasBias=True),
                    Attention("c", 1, 70, 130, 32, 32, hasBias=True, hidden=3))
+
+    def test_dropped_probabilities(self):
+        """Numbers are drawn again in each kernel: rows that begin within a block of four, tiles of several heads."""
+        attentions = [Attention("a", 2, 35, 62, 64, 32, dropped=0.25),
+                      Attention("b", 2, 70, 70, 32, 32, isCausal=True, dropped=0.5),
+                      Attention("c", 4, 33, 70, 32, 48, isCausal=True, group=2, dropped=0.1),
+                      Attention("d", 1, 40, 65, 24, 48, hasBias=True, dropped=0.9)]
+        self.check_processors(*attentions)
+        for dtype in ("bf16", "f32"):
+            self.check(*attentions, dtype=dtype)
 
     def test_places_that_are_no_multiple_of_16_bytes(self):
         self.check(Attention("a", 1, 40, 40, 64, 64), Attention("b", 1, 19, 21, 33, 7),

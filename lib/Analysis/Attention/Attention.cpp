@@ -66,8 +66,8 @@ private:
   PointExpressions &points;
 
   WalkedProduct weighted, scored;
-  int root = -1;
   SoftmaxPattern softmax;
+  SmallVector<int> factors;
   int product = -1;
   IndexSpace::AtomList head, value;
   WalkedTensor q, k, v, out;
@@ -101,11 +101,15 @@ bool Finder::isSoftmax() {
   }
   if (sizes[weighted.reduced] < 2)
     return false;
-  root = points.resolve(operand->get(), weighted.getDims(operand));
-  auto pattern = matchSoftmax(points, root);
+  int root = points.resolve(operand->get(), weighted.getDims(operand));
+  if (root < 0)
+    return false;
+  FactoredPattern weights = matchFactors(points, root);
+  auto pattern = matchSoftmax(points, weights.point);
   if (!pattern)
     return false;
   softmax = *pattern;
+  factors = std::move(weights.factors);
   return true;
 }
 
@@ -176,6 +180,9 @@ bool Finder::matchForward(std::string &why) {
     why = "no product makes the scores";
     return false;
   }
+  for (int factor : factors)
+    if (!checkBody(factor, /*stop=*/-1, why))
+      return false;
   // The product of queries and keys.
   const PointNode &scores = points[product];
   std::optional<WalkedProduct> loops =
@@ -220,7 +227,8 @@ bool Finder::matchForward(std::string &why) {
 }
 
 bool Finder::matchBackward(std::string &why) {
-  ForwardProducts forward = {operand, softmax.probability, head, value};
+  ForwardProducts forward = {operand, softmax.probability, factors, head,
+                             value};
   auto isUnderstood = [&](int from, int stop) {
     return checkBody(from, stop, why);
   };
@@ -391,10 +399,13 @@ bool Finder::place(std::string &why) {
   SmallVector<Value> forwardReads{q.tensor, k.tensor, v.tensor};
   for (int node : captured) {
     bool isForward = false;
-    visitPoints(points, softmax.input, [&](int i) {
+    auto visit = [&](int i) {
       isForward |= i == node;
       return true;
-    });
+    };
+    visitPoints(points, softmax.input, visit);
+    for (int factor : factors)
+      visitPoints(points, factor, visit);
     if (isForward)
       result.forward.captured.push_back(node);
   }
@@ -489,6 +500,7 @@ std::optional<AttentionMatch> Finder::match(std::string &why) {
   forward.scale = scale;
   forward.score = softmax.input;
   forward.product = product;
+  forward.factors = factors;
   forward.zeroMasked = softmax.zeroMasked;
   forward.causal = isMaskedBehindQuery(points, softmax.input);
   forward.allCaptured = captured;

@@ -8,11 +8,12 @@
 // With probabilities p, values v and the gradient of the result dout, the
 // backward pass is
 //
-//   dv = p^T dout, dp = dout v^T, ds = p * (dp - sum p * dp),
+//   dv = (f p)^T dout, dp = f * dout v^T, ds = p * (dp - sum p * dp),
 //   dq = g(ds) k, dk = g(ds)^T q
 //
-// where g is the gradient of the score function. Its products are found from
-// the probabilities on, each by which dimension it sums over.
+// where f are the factors of the probabilities behind the softmax (1 where
+// there are none) and g is the gradient of the score function. Its products are
+// found from the probabilities on, each by which dimension it sums over.
 //
 //===----------------------------------------------------------------------===//
 
@@ -128,7 +129,9 @@ bool BackwardMatcher::addBackwardProduct(OpOperand *read, const DimAtoms &dims,
   WalkedTensor other =
       walkBack(points, otherOperand->get(), walked.getDims(otherOperand));
   Value produced = walked.op->getResult(0);
-  bool isProbability = points.stripCasts(node) == forward.probability;
+  FactoredPattern weights = matchFactors(points, node);
+  bool isWeights = weights.point == forward.probability &&
+                   ArrayRef<int>(weights.factors) == forward.factors;
   unsigned free = read->getOperandNumber() == 0 ? walked.columns : walked.rows;
   IndexSpace::AtomList features = walked.loops[free];
   auto unifies = [&](const IndexSpace::AtomList &with) {
@@ -138,7 +141,7 @@ bool BackwardMatcher::addBackwardProduct(OpOperand *read, const DimAtoms &dims,
     points.space = std::move(trial);
     return true;
   };
-  if (isProbability) {
+  if (isWeights) {
     if (overKeys || dvProduct || !unifies(forward.value)) {
       why = "the probabilities are read by another product";
       return false;
@@ -166,8 +169,8 @@ bool BackwardMatcher::addBackwardProduct(OpOperand *read, const DimAtoms &dims,
 }
 
 bool BackwardMatcher::matchGradient(std::string &why) {
-  auto pattern =
-      findSoftmaxGradient(points, pass.gradient, forward.probability);
+  auto pattern = findSoftmaxGradient(points, pass.gradient, forward.probability,
+                                     forward.factors);
   if (!pattern) {
     why = "the gradient of the softmax is not p * (dp - sum p * dp)";
     return false;

@@ -21,8 +21,9 @@ constexpr unsigned kMaxReach = 64;
 struct ForwardProducts {
   /// The operand of the product with the values.
   OpOperand *probabilities;
-  /// The points of the probabilities.
+  /// The points of the probabilities, and what they are multiplied by there.
   int probability;
+  ArrayRef<int> factors;
   /// Features of queries and keys, and of values.
   IndexSpace::AtomList head, value;
 };

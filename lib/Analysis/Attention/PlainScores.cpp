@@ -55,17 +55,19 @@ struct Known {
 
 class Evaluation {
 public:
-  /// The first `scores` arguments are scores; the last two indices the query
-  /// and the key, as nothing is captured.
-  Evaluation(Block &body, unsigned scores, KeyOrder order) : order(order) {
+  /// The first `scores` arguments are scores; behind them and the indices of a
+  /// batch of `batchRank` dimensions are the query, the key and what is
+  /// captured.
+  Evaluation(Block &body, unsigned scores, unsigned batchRank, KeyOrder order)
+      : order(order) {
     for (unsigned i = 0; i < scores; ++i) {
       Known &known = values[body.getArgument(i)];
       known.kind = Known::Kind::Argument;
       known.argument = i;
     }
-    unsigned count = body.getNumArguments();
-    values[body.getArgument(count - 2)].kind = Known::Kind::Query;
-    values[body.getArgument(count - 1)].kind = Known::Kind::Key;
+    unsigned query = scores + batchRank;
+    values[body.getArgument(query)].kind = Known::Kind::Query;
+    values[body.getArgument(query + 1)].kind = Known::Kind::Key;
     for (Operation &op : body.without_terminator())
       if (op.getNumResults() == 1)
         values[op.getResult(0)] = evaluate(op);
@@ -169,34 +171,38 @@ Known Evaluation::evaluate(Operation &op) const {
 
 } // namespace
 
-/// Argument `own` of the body is what it yields where nothing is masked.
+/// Argument 0 of the body is what it yields where nothing is masked.
 template <typename IsMasked>
-static bool isPlain(Region &region, unsigned scores, unsigned own,
+static bool isPlain(Region &region, unsigned scores, AttentionShapeAttr shape,
                     bool isCausal, IsMasked isMasked) {
-  Block &body = region.front();
+  auto evaluate = [&](KeyOrder order) {
+    return Evaluation(region.front(), scores, unsigned(shape.getBatch().size()),
+                      order)
+        .yielded;
+  };
   for (KeyOrder order : {KeyOrder::Before, KeyOrder::Same})
-    if (!Evaluation(body, scores, order).yielded.isArgument(own))
+    if (!evaluate(order).isArgument(0))
       return false;
-  Known after = Evaluation(body, scores, KeyOrder::After).yielded;
-  return isCausal ? isMasked(after) : after.isArgument(own);
+  Known after = evaluate(KeyOrder::After);
+  return isCausal ? isMasked(after) : after.isArgument(0);
 }
 
-static bool isScorePlain(Region &score, bool isCausal) {
-  return isPlain(score, 1, 0, isCausal,
+template <typename Op>
+static bool isScorePlain(Op attention) {
+  return isPlain(attention.getScore(), 1, attention.getShape(),
+                 attention.getCausal(),
                  [](const Known &known) { return known.isMasked(); });
 }
 
 bool mlir::fsdp::hasPlainScores(AttentionOp attention) {
-  return attention.getCaptured().empty() &&
-         isScorePlain(attention.getScore(), attention.getCausal());
+  return isScorePlain(attention);
 }
 
 bool mlir::fsdp::hasPlainScores(AttentionBackwardOp attention) {
   // Of a masked score the gradient that the softmax hands back is 0 already.
-  return attention.getCaptured().empty() &&
-         isScorePlain(attention.getScore(), attention.getCausal()) &&
-         isPlain(attention.getGradient(), 2, 0, attention.getCausal(),
-                 [](const Known &known) {
+  return isScorePlain(attention) &&
+         isPlain(attention.getGradient(), 2, attention.getShape(),
+                 attention.getCausal(), [](const Known &known) {
                    return known.isArgument(0) ||
                           (known.isNumber() && known.number == 0);
                  });

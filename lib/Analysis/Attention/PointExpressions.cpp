@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Attention/PointExpressions.h"
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
 #include "fsdp/Analysis/Kernels/StridedLayout.h"
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -209,20 +210,66 @@ std::optional<bool> PointExpressions::getCondition(int node) const {
 // Nodes
 //===----------------------------------------------------------------------===//
 
+static unsigned getHash(const PointNode &node) {
+  llvm::hash_code hash = llvm::hash_value(unsigned(node.kind));
+  if (node.kind == PointNode::Kind::Constant)
+    hash = llvm::hash_combine(hash, node.constant);
+  else if (node.kind == PointNode::Kind::Op)
+    hash = llvm::hash_combine(
+        hash, node.op->getName(), node.op->getResult(0).getType(),
+        llvm::hash_combine_range(node.operands.begin(), node.operands.end()));
+  return unsigned(hash);
+}
+
+bool PointExpressions::computeSame(const PointNode &a,
+                                   const PointNode &b) const {
+  if (a.kind != b.kind)
+    return false;
+  switch (a.kind) {
+  case PointNode::Kind::Constant:
+    return a.constant == b.constant;
+  case PointNode::Kind::Index:
+    return equal(a.index, b.index);
+  case PointNode::Kind::Op:
+    return a.operands == b.operands && a.op->getName() == b.op->getName() &&
+           a.op->getResult(0).getType() == b.op->getResult(0).getType() &&
+           a.op->getAttrDictionary() == b.op->getAttrDictionary();
+  default:
+    return false;
+  }
+}
+
 int PointExpressions::add(PointNode node) {
+  SmallVector<int, 1> &alike = nodesOf[getHash(node)];
+  for (int other : alike)
+    if (computeSame(nodes[other], node))
+      return other;
   for (int operand : node.operands) {
     node.hasProduct |= nodes[operand].hasProduct;
+    node.isRandom |= nodes[operand].isRandom;
     node.size += nodes[operand].size;
   }
   node.size = std::min(node.size, kMaxNodes);
-  if (node.kind == PointNode::Kind::Constant ||
-      node.kind == PointNode::Kind::Index)
+  switch (node.kind) {
+  case PointNode::Kind::Constant:
+  case PointNode::Kind::Index:
     node.isCoordinate = true;
-  else if (node.kind == PointNode::Kind::Op)
+    break;
+  case PointNode::Kind::Captured:
+    node.isCoordinate = node.dims.empty();
+    break;
+  case PointNode::Kind::Op:
     node.isCoordinate = llvm::all_of(
         node.operands, [&](int i) { return nodes[i].isCoordinate; });
+    node.isRandom |= isa<RandomWordOp>(node.op);
+    break;
+  case PointNode::Kind::Product:
+  case PointNode::Kind::RowReduce:
+    break;
+  }
+  alike.push_back(int(nodes.size()));
   nodes.push_back(std::move(node));
-  return nodes.size() - 1;
+  return int(nodes.size()) - 1;
 }
 
 int PointExpressions::addOp(Operation *op, SmallVector<int, 3> operands) {
@@ -402,6 +449,10 @@ int PointExpressions::resolveElementwise(linalg::GenericOp op, OpResult result,
   // What is the same for all queries or all keys is small: read it, unless
   // there is nothing to read.
   bool isWide = contains(dims, query) && contains(dims, key);
+  // What is drawn for each score is drawn again: in memory it would be as large
+  // as the scores.
+  if (isWide && nodes[node].isRandom && nodes[node].isCoordinate)
+    return node;
   if (nodes[node].size > kMaxRecomputed || getBodyCost(op) >= kMaxBodyCost ||
       !(nodes[node].isCoordinate || isWide))
     return addLeaf(result, dims);

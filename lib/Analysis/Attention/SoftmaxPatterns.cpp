@@ -112,6 +112,28 @@ public:
 };
 } // namespace
 
+FactoredPattern fsdp::matchFactors(const PointExpressions &points, int node) {
+  Matcher match(points);
+  FactoredPattern pattern{points.stripCasts(node), {}};
+  while (auto *multiply = match.get<arith::MulFOp>(pattern.point)) {
+    int a = multiply->operands[0], b = multiply->operands[1];
+    if (points[a].hasProduct == points[b].hasProduct)
+      break;
+    if (!points[a].hasProduct)
+      std::swap(a, b);
+    pattern.point = points.stripCasts(a);
+    pattern.factors.push_back(points.stripCasts(b));
+  }
+  // A product of those is as good as each of them.
+  for (size_t i = 0; i != pattern.factors.size(); ++i)
+    while (auto *multiply = match.get<arith::MulFOp>(pattern.factors[i])) {
+      pattern.factors.push_back(points.stripCasts(multiply->operands[1]));
+      pattern.factors[i] = points.stripCasts(multiply->operands[0]);
+    }
+  llvm::sort(pattern.factors);
+  return pattern;
+}
+
 std::optional<SoftmaxPattern> fsdp::matchSoftmax(const PointExpressions &points,
                                                  int node) {
   if (node < 0)
@@ -161,7 +183,8 @@ std::optional<SoftmaxPattern> fsdp::matchSoftmax(const PointExpressions &points,
 
 /// p * (dp - sum p * dp), in the forms that frameworks write it.
 static std::optional<SoftmaxGradientPattern>
-matchGradient(const PointExpressions &points, int node, int probability) {
+matchGradient(const PointExpressions &points, int node, int probability,
+              ArrayRef<int> factors) {
   Matcher match(points);
   // The other factor of a product with the probabilities.
   auto getFactor = [&](int product) -> std::optional<int> {
@@ -186,10 +209,11 @@ matchGradient(const PointExpressions &points, int node, int probability) {
           std::optional<int> summed) -> std::optional<SoftmaxGradientPattern> {
     if (!direct || !summed || !match.same(*direct, *summed))
       return std::nullopt;
-    int product = points.stripCasts(*direct);
-    if (points[product].kind != Kind::Product)
+    FactoredPattern gradient = matchFactors(points, *direct);
+    if (points[gradient.point].kind != Kind::Product ||
+        ArrayRef<int>(gradient.factors) != factors)
       return std::nullopt;
-    return SoftmaxGradientPattern{node, product};
+    return SoftmaxGradientPattern{node, gradient.point};
   };
   // The sum of a term that takes p * sum away.
   auto getNegativeTerm = [&](int term) -> std::optional<int> {
@@ -228,12 +252,12 @@ matchGradient(const PointExpressions &points, int node, int probability) {
 
 std::optional<SoftmaxGradientPattern>
 fsdp::findSoftmaxGradient(const PointExpressions &points, int root,
-                          int probability) {
+                          int probability, ArrayRef<int> factors) {
   std::optional<SoftmaxGradientPattern> found;
   bool isOnly = true;
   visitPoints(points, root, [&](int node) {
     if (points[node].kind == Kind::Op && points.stripCasts(node) == node)
-      if (auto pattern = matchGradient(points, node, probability)) {
+      if (auto pattern = matchGradient(points, node, probability, factors)) {
         isOnly &= !found;
         found = pattern;
         return false;

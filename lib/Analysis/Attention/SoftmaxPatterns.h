@@ -24,6 +24,15 @@ struct SoftmaxPattern {
 };
 
 /// Matches exp(x - max x) / sum of it over the keys.
+/// A product of one point that depends on the scores and of others that do not,
+/// in any order: without casts, the others sorted by number.
+struct FactoredPattern {
+  int point;
+  SmallVector<int> factors;
+};
+
+FactoredPattern matchFactors(const PointExpressions &points, int node);
+
 std::optional<SoftmaxPattern> matchSoftmax(const PointExpressions &points,
                                            int node);
 
@@ -35,8 +44,11 @@ struct SoftmaxGradientPattern {
 
 /// The one gradient of the softmax whose probabilities are `probability` that
 /// `root` is computed from; nothing where there is none, or more than one.
+/// @factors: those of the probabilities behind the softmax, and so of the
+/// gradient in front of it.
 std::optional<SoftmaxGradientPattern>
-findSoftmaxGradient(const PointExpressions &points, int root, int probability);
+findSoftmaxGradient(const PointExpressions &points, int root, int probability,
+                    ArrayRef<int> factors);
 
 /// Whether an element is minus infinity at every key behind the query.
 bool isMaskedBehindQuery(const PointExpressions &points, int node);

@@ -93,6 +93,20 @@ func.func @body_without_indices(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v
 
 // -----
 
+func.func @factor_of_a_score(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) {
+  // expected-error @below {{expected a body with arguments}}
+  %out, %stats = fsdp.attention <batch = [2], queries = 3, keys = 4, head = 5, value = 6> q(%q <0, [15, 5, 1]> : tensor<2x3x5xf32>) k(%k <0, [20, 5, 1]> : tensor<2x4x5xf32>) v(%v <0, [24, 6, 1]> : tensor<2x4x6xf32>) captured() [] scale 0.5 {
+  ^bb0(%s: f32, %b0: index, %i: index, %j: index):
+    fsdp.yield %s : f32
+  } factor {
+  ^bb0(%s: f32, %b0: index, %i: index, %j: index):
+    fsdp.yield %s : f32
+  } out(<0, [18, 6, 1]>) : tensor<2x3x6xf32>, tensor<12xf32>
+  return
+}
+
+// -----
+
 func.func @body_that_yields_an_index(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>, %v: tensor<2x4x6xf32>) {
   // expected-error @below {{expected a body that yields one f32}}
   %out, %stats = fsdp.attention <batch = [2], queries = 3, keys = 4, head = 5, value = 6> q(%q <0, [15, 5, 1]> : tensor<2x3x5xf32>) k(%k <0, [20, 5, 1]> : tensor<2x4x5xf32>) v(%v <0, [24, 6, 1]> : tensor<2x4x6xf32>) captured() [] scale 0.5 {
@@ -245,6 +259,6 @@ func.func @gradient_without_a_view(%q: tensor<2x3x5xf32>, %k: tensor<2x4x5xf32>,
   }, {
   ^bb0(%ds: f32, %s: f32, %b0: index, %i: index, %j: index):
     fsdp.yield %ds : f32
-  }) : (tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>, tensor<2x3x6xf32>, tensor<2x3x6xf32>, tensor<12xf32>) -> tensor<2x3x5xf32>
+  }, {}) : (tensor<2x3x5xf32>, tensor<2x4x5xf32>, tensor<2x4x6xf32>, tensor<2x3x6xf32>, tensor<2x3x6xf32>, tensor<12xf32>) -> tensor<2x3x5xf32>
   return
 }

@@ -85,6 +85,8 @@ private:
 
   /// What a body yields at the current keys, as a vector.
   Value evaluate(Region &body, ArrayRef<Value> scores);
+  Value getFactors();
+  Value multiply(Value value, Value factors);
   Lanes evaluateOp(Operation &op, llvm::DenseMap<Value, Lanes> &values);
   Lanes loadCaptured(unsigned i);
   Value toVector(Lanes lanes);
@@ -123,7 +125,7 @@ private:
   Value masked(Value value, Value otherwise);
 
   bool backward;
-  Region *score, *gradient = nullptr;
+  Region *score, *factor, *gradient = nullptr;
   AttentionShapeAttr shape;
   ArrayAttr capturedViews;
   AttentionTile tile;
@@ -148,11 +150,13 @@ TileEmitter::TileEmitter(Operation *op, OpBuilder &builder, ValueRange operands)
   if (auto forwardOp = dyn_cast<AttentionOp>(op)) {
     shape = forwardOp.getShape();
     score = &forwardOp.getScore();
+    factor = &forwardOp.getFactor();
     capturedViews = forwardOp.getCapturedViews();
   } else {
     auto backwardOp = cast<AttentionBackwardOp>(op);
     shape = backwardOp.getShape();
     score = &backwardOp.getScore();
+    factor = &backwardOp.getFactor();
     gradient = &backwardOp.getGradient();
     capturedViews = backwardOp.getCapturedViews();
   }
@@ -428,7 +432,7 @@ void TileEmitter::emitExponentials() {
         Value difference =
             arith::SubFOp::create(builder, loc, loadTile(scores), reference);
         Value value = math::ExpOp::create(builder, loc, difference);
-        storeTile(scores, value);
+        storeTile(scores, multiply(value, getFactors()));
         value = masked(value, zeros);
         return {arith::AddFOp::create(builder, loc, carried[0], value)};
       });
@@ -458,6 +462,17 @@ void TileEmitter::emitCorrections(Value begin, Value end) {
   vector::StoreOp::create(builder, loc, correction, rows, address(2));
 }
 
+/// The factors of the probabilities at the current keys; null: there are none.
+Value TileEmitter::getFactors() {
+  return factor->empty() ? Value() : evaluate(*factor, {});
+}
+
+Value TileEmitter::multiply(Value value, Value factors) {
+  if (!factors)
+    return value;
+  return arith::MulFOp::create(builder, loc, value, factors);
+}
+
 void TileEmitter::emitBackwardRow() {
   Value maximum = splat(loadRow(0)), inverse = splat(loadRow(1)),
         delta = splat(loadRow(2));
@@ -468,9 +483,10 @@ void TileEmitter::emitBackwardRow() {
     Value probability = arith::MulFOp::create(
         builder, loc, math::ExpOp::create(builder, loc, difference).getResult(),
         inverse);
-    storeTile(scores, probability);
-    Value centred =
-        arith::SubFOp::create(builder, loc, loadTile(gradients), delta);
+    Value factors = getFactors();
+    storeTile(scores, multiply(probability, factors));
+    Value centred = arith::SubFOp::create(
+        builder, loc, multiply(loadTile(gradients), factors), delta);
     Value behind = arith::MulFOp::create(builder, loc, probability, centred);
     storeTile(gradients, evaluate(*gradient, {behind, raw}));
     return {};

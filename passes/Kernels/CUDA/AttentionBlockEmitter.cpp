@@ -338,6 +338,10 @@ Value AttentionBlockEmitter::evaluate(Region &body, ArrayRef<Value> first,
   return values.lookupOrDefault(block.getTerminator()->getOperand(0));
 }
 
+Value AttentionBlockEmitter::getFactorAt(const Point &point) {
+  return parts.hasFactor() ? evaluate(*parts.factor, {}, point) : Value();
+}
+
 /// What is taken from the scores of rows whose maximum so far is `maximum`: of
 /// rows without a key 0, since -inf + inf is no number.
 Value AttentionBlockEmitter::getReference(Value maximum) {
@@ -375,6 +379,9 @@ AttentionBlockEmitter::emitGradient(const Point &point, Value raw, Value dp,
   Value score = evaluate(*parts.score, {raw}, point);
   Value exponential = expF(subF(score, statistics.maximum));
   Value probability = mulF(exponential, statistics.inverse);
-  Value scoreGradient = mulF(probability, subF(dp, statistics.delta));
-  return {probability, evaluate(*parts.gradient, {scoreGradient, raw}, point)};
+  Value factor = getFactorAt(point);
+  Value scoreGradient =
+      mulF(probability, subF(mulFactor(dp, factor), statistics.delta));
+  return {mulFactor(probability, factor),
+          evaluate(*parts.gradient, {scoreGradient, raw}, point)};
 }

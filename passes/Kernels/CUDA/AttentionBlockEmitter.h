@@ -91,6 +91,8 @@ protected:
 
   // Values.
   Value evaluate(Region &body, ArrayRef<Value> first, const Point &point);
+  /// The factor of the probability at @point; null: there is none.
+  Value getFactorAt(const Point &point);
   Value loadCaptured(unsigned i, const Point &point, Type type);
   Value getReference(Value maximum);
   /// Over so many threads that are neighbours.
@@ -105,7 +107,8 @@ protected:
   struct Statistics {
     Value maximum, inverse, delta;
   };
-  /// The probability and the gradient of q k^T at a point.
+  /// What values are weighted by, the probability times its factor, and the
+  /// gradient of q k^T at a point. @dp is without the factor.
   std::pair<Value, Value> emitGradient(const Point &point, Value raw, Value dp,
                                        const Statistics &statistics);
 
@@ -148,6 +151,10 @@ protected:
   }
   Value least(Value a, Value b) {
     return arith::MinUIOp::create(builder, loc, a, b);
+  }
+  /// @value; times @factor, where that is not null.
+  Value mulFactor(Value value, Value factor) {
+    return factor ? mulF(value, factor) : value;
   }
   Value fma(Value a, Value b, Value c) {
     return math::FmaOp::create(builder, loc, a, b, c);

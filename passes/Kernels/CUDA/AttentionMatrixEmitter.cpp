@@ -253,6 +253,7 @@ void AttentionMatrixEmitter::emitOut() {
           score = exponentiate(score, reference[row], shift[row]);
           sum[row] = addF(sum[row], score);
         }
+        multiplyAll(scores, getFactors(first, queries));
         Values corrected;
         for (auto [i, feature] : llvm::enumerate(before.drop_front(4)))
           corrected.push_back(mulF(feature, correction[getRowOf(i)]));

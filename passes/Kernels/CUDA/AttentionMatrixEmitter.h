@@ -147,8 +147,13 @@ private:
                       const std::array<Statistics, 2> &ofRows);
   /// Of a thread's columns of the tile that is multiplied.
   SmallVector<Statistics> loadColumnStatistics();
-  /// Probabilities and their gradients in place of `products`, q k^T, and
-  /// `gradients`, dout v^T. `getStatistics` is given a score's number.
+  /// Of the thread's scores the factors of the probabilities; empty: there are
+  /// none.
+  Values getFactors(Value first, const std::array<Point, 2> &rows);
+  void multiplyAll(Values &values, ValueRange factors);
+  /// Probabilities times their factors, and gradients of q k^T, in place of
+  /// `products`, q k^T, and `gradients`, dout v^T. `getStatistics` is given a
+  /// score's number.
   void differentiate(Values &products, Values &gradients, Value first,
                      const std::array<Point, 2> &rows,
                      llvm::function_ref<Statistics(int64_t)> getStatistics);

@@ -191,6 +191,24 @@ AttentionMatrixEmitter::loadColumnStatistics() {
   return ofColumns;
 }
 
+SmallVector<Value>
+AttentionMatrixEmitter::getFactors(Value first,
+                                   const std::array<Point, 2> &rows) {
+  Values factors;
+  if (!parts.hasFactor())
+    return factors;
+  SmallVector<Column> columns = getColumns(first);
+  for (int64_t i = 0, e = tiles.columns / 2; i != e; ++i)
+    factors.push_back(
+        getFactorAt(join(rows[getRowOf(i)], columns[getColumnOf(i)].point)));
+  return factors;
+}
+
+void AttentionMatrixEmitter::multiplyAll(Values &values, ValueRange factors) {
+  for (auto [value, factor] : llvm::zip(values, factors))
+    value = mulF(value, factor);
+}
+
 void AttentionMatrixEmitter::differentiate(
     Values &products, Values &gradients, Value first,
     const std::array<Point, 2> &rows,
@@ -199,6 +217,8 @@ void AttentionMatrixEmitter::differentiate(
   SmallVector<Column> columns;
   if (evaluatesScores())
     columns = getColumns(first);
+  Values factors = getFactors(first, rows);
+  multiplyAll(gradients, factors);
   for (auto [i, product] : llvm::enumerate(products)) {
     Statistics statistics = getStatistics(i);
     Value weight = getProbability(scores[i], statistics);
@@ -216,4 +236,5 @@ void AttentionMatrixEmitter::differentiate(
     product = weight;
     gradients[i] = gradient;
   }
+  multiplyAll(products, factors);
 }

@@ -271,7 +271,9 @@ void AttentionTileEmitter::emitOut() {
     for (auto [i, score] : llvm::enumerate(scores)) {
       Value weight =
           selectColumn(first, i, expF(subF(score, reference)), scalar(0));
-      storeShared(atWeights, at(row, kTileColumns, getThreadColumn(i)), weight);
+      Point point = join(query, getColumn(first, getThreadColumn(i)));
+      storeShared(atWeights, at(row, kTileColumns, getThreadColumn(i)),
+                  mulFactor(weight, getFactorAt(point)));
       sum = addF(sum, weight);
     }
     sum = reduce(sum, vector::CombiningKind::ADD, kRowThreads);

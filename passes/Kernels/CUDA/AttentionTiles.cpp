@@ -46,6 +46,7 @@ AttentionParts::AttentionParts(Operation *op, MathMode math)
     captured = attention.getCaptured();
     capturedViews = attention.getCapturedViews();
     score = &attention.getScore();
+    factor = &attention.getFactor();
     isPlain = hasPlainScores(attention);
     scale = attention.getScale().convertToDouble();
     isCausal = attention.getCausal();

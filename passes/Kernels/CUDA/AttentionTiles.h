@@ -41,7 +41,7 @@ struct AttentionParts {
   RankedTensorType statsType;
   OperandRange captured;
   ArrayAttr capturedViews;
-  Region *score, *gradient = nullptr;
+  Region *score, *factor, *gradient = nullptr;
   float scale, dqScale = 1, dkScale = 1;
   bool isCausal, isZeroMasked = false;
   /// Whether the forward pass hands out its statistics.
@@ -55,6 +55,7 @@ struct AttentionParts {
   DictionaryAttr tuning;
 
   bool isBackward() const { return gradient != nullptr; }
+  bool hasFactor() const { return !factor->empty(); }
   bool exists(unsigned tensor) const { return types[tensor] != nullptr; }
   /// Rows of the batch.
   int64_t getRowCount() const { return statsType.getNumElements() / 2; }

@@ -34,8 +34,9 @@ public:
               OpBuilder &builder, Location loc)
       : points(*match.points), captured(captured), builder(builder), loc(loc) {}
 
-  /// A body that yields `root`; `known` nodes are its first arguments.
-  void build(Region &region, int root, ArrayRef<int> known);
+  /// A body that yields the product of `roots`; `known` nodes are its first
+  /// arguments.
+  void build(Region &region, ArrayRef<int> roots, ArrayRef<int> known);
 
 private:
   Value get(int node);
@@ -92,7 +93,8 @@ Value BodyBuilder::get(int node) {
   return value;
 }
 
-void BodyBuilder::build(Region &region, int root, ArrayRef<int> known) {
+void BodyBuilder::build(Region &region, ArrayRef<int> roots,
+                        ArrayRef<int> known) {
   OpBuilder::InsertionGuard guard(builder);
   values.clear();
   indices.clear();
@@ -128,9 +130,15 @@ void BodyBuilder::build(Region &region, int root, ArrayRef<int> known) {
             ? arg
             : arith::TruncFOp::create(builder, loc, type, arg).getResult();
   }
-  Value result = get(root);
-  if (result.getType() != f32)
-    result = arith::ExtFOp::create(builder, loc, f32, result);
+  Value result;
+  for (int root : roots) {
+    Value value = get(root);
+    if (value.getType() != f32)
+      value = arith::ExtFOp::create(builder, loc, f32, value);
+    result =
+        result ? arith::MulFOp::create(builder, loc, result, value).getResult()
+               : value;
+  }
   YieldOp::create(builder, loc, result);
 }
 
@@ -193,6 +201,9 @@ private:
         getView(forward.out));
     BodyBuilder(match, forwardNodes, builder, loc)
         .build(attention.getScore(), forward.score, {forward.product});
+    if (!forward.factors.empty())
+      BodyBuilder(match, forwardNodes, builder, loc)
+          .build(attention.getFactor(), forward.factors, {});
     replace(forward.out.tensor, attention.getOut());
     if (!match.backward)
       return report(loc, "forward");
@@ -224,6 +235,9 @@ private:
     BodyBuilder(match, forward.allCaptured, builder, loc)
         .build(gradients.getGradient(), backward.gradient,
                {backward.softmaxGradient, forward.product});
+    if (!forward.factors.empty())
+      BodyBuilder(match, forward.allCaptured, builder, loc)
+          .build(gradients.getFactor(), forward.factors, {});
     if (backward.dq)
       replace(backward.dq->result.tensor, gradients.getDq());
     if (backward.dk)

@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Finds softmax(f(q k^T)) v, and the ops that compute its gradients, by what
-// they compute: no names, no shapes. Reshapes, transposes, slices, casts,
-// constant factors and repeated heads around the products become views.
+// they compute: no names, no shapes. Dropout and the like between the softmax
+// and the values are factors of the probabilities. Reshapes, transposes,
+// slices, casts, constant factors and repeated heads around the products become
+// views.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,10 +48,12 @@ struct AttentionForward {
   bool causal = false, zeroMasked = false;
   /// Of the point expressions: what goes into the softmax, and the product.
   int score = -1, product = -1;
-  /// Nodes of elements of tensors that either body reads, and where they lie.
+  /// Those that a probability is multiplied by.
+  SmallVector<int> factors;
+  /// Nodes of elements of tensors that any body reads, and where they lie.
   SmallVector<int> allCaptured;
   SmallVector<AttentionTensor> capturedTensors;
-  /// Of them those that the score function reads.
+  /// Of them those that the score function and the factors read.
   SmallVector<int> captured;
 };
 

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Libraries compute softmax(scale q k^T) v, with or without a causal mask, and
-// know no other score functions.
+// know no other score functions; nor do they know factors of the probabilities,
+// which these functions do not look at.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +19,9 @@
 namespace mlir::fsdp {
 
 /// Whether the score function yields the score where the key is the query's or
-/// before it, and where it is after the query minus infinity (or a number so low that no
-/// exponential of it is left) if the attention is causal, else the score, too.
+/// before it, and where it is after the query minus infinity (or a number so
+/// low that no exponential of it is left) if the attention is causal, else the
+/// score, too.
 bool hasPlainScores(AttentionOp attention);
 
 /// The same, and that its gradient is that of the softmax's input, or 0 where

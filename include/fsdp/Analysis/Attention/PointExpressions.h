@@ -7,8 +7,8 @@
 //
 // A chain of elementwise ops, reshapes, transposes and reductions over rows,
 // read backwards, is one scalar expression per point of (batch, query, key).
-// Equal tensors read at the same point are one node, so that expressions can be
-// compared by number.
+// Equal tensors read at the same point are one node, and so are equal ops on
+// the same nodes, so that expressions can be compared by number.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,8 +50,11 @@ struct PointNode {
   TypedAttr constant;
   /// Whether it depends on a product.
   bool hasProduct = false;
-  /// Whether it depends on nothing but coordinates and constants.
+  /// Whether it depends on nothing but coordinates, constants and tensors of
+  /// one element without dimensions.
   bool isCoordinate = false;
+  /// Whether it depends on random words.
+  bool isRandom = false;
   /// Ops below it, itself included; shared ones count each time.
   int size = 1;
 };
@@ -97,7 +100,9 @@ private:
   /// What a comparison says at every point.
   std::optional<bool> getCondition(int node) const;
 
+  /// The number of @node, or of one that computes the same.
   int add(PointNode node);
+  bool computeSame(const PointNode &a, const PointNode &b) const;
   int addOp(Operation *op, SmallVector<int, 3> operands);
   int addLeaf(Value tensor, const DimAtoms &dims);
   int resolveNew(Value tensor, const DimAtoms &dims);
@@ -115,6 +120,8 @@ private:
   std::vector<PointNode> nodes;
   SmallVector<Known> known;
   llvm::DenseMap<Value, SmallVector<unsigned, 2>> knownOf;
+  /// Numbers of constants, coordinates and ops, by a hash of what they are.
+  llvm::DenseMap<unsigned, SmallVector<int, 1>> nodesOf;
   int depth = 0;
 };
 

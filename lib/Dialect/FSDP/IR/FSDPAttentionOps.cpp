@@ -112,6 +112,8 @@ static LogicalResult verifyWritten(Operation *op, AttentionShapeAttr shape,
 static LogicalResult verifyBody(Operation *op, AttentionShapeAttr shape,
                                 OperandRange captured, Region &body,
                                 unsigned scores) {
+  if (body.empty())
+    return success();
   Builder builder(op->getContext());
   SmallVector<Type> expected(scores, builder.getF32Type());
   expected.append(shape.getBatch().size() + 2, builder.getIndexType());
@@ -176,7 +178,9 @@ LogicalResult AttentionOp::verify() {
 }
 
 LogicalResult AttentionOp::verifyRegions() {
-  return verifyBody(*this, getShape(), getCaptured(), getScore(), 1);
+  if (failed(verifyBody(*this, getShape(), getCaptured(), getScore(), 1)))
+    return failure();
+  return verifyBody(*this, getShape(), getCaptured(), getFactor(), 0);
 }
 
 LogicalResult AttentionBackwardOp::verify() {
@@ -230,5 +234,7 @@ LogicalResult AttentionBackwardOp::verify() {
 LogicalResult AttentionBackwardOp::verifyRegions() {
   if (failed(verifyBody(*this, getShape(), getCaptured(), getScore(), 1)))
     return failure();
-  return verifyBody(*this, getShape(), getCaptured(), getGradient(), 2);
+  if (failed(verifyBody(*this, getShape(), getCaptured(), getGradient(), 2)))
+    return failure();
+  return verifyBody(*this, getShape(), getCaptured(), getFactor(), 0);
 }

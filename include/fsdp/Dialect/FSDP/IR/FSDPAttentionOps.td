@@ -27,7 +27,8 @@ def FSDP_AttentionOp : FSDP_Op<"attention", [
     ```
     s[i, j] = score(scale * sum_d q[i, d] k[j, d], indices, captured[i, j]...)
     m[i]    = max_j s[i, j]             l[i] = sum_j exp(s[i, j] - m[i])
-    out[i]  = sum_j exp(s[i, j] - m[i]) / l[i] * v[j]
+    p[i, j] = exp(s[i, j] - m[i]) / l[i]
+    out[i]  = sum_j factor(indices, captured[i, j]...) * p[i, j] * v[j]
     ```
 
     `shape` names the sizes. Every tensor is seen through a #fsdp.strided, which
@@ -40,6 +41,10 @@ def FSDP_AttentionOp : FSDP_Op<"attention", [
     (one per batch dimension, then query and key), and the elements of the
     captured tensors at that point. It yields the element that goes into the
     softmax. All arithmetic is done in float32 and the result is rounded once.
+
+    `factor` is a second body, without the score: what a probability is
+    multiplied by behind the softmax, as dropout does. Without it the factor
+    is 1.
 
     `stats` holds, per row in the order of the batch, m and behind all of them
     1 / l: fsdp.attention_backward computes the probabilities again from these.
@@ -56,7 +61,8 @@ def FSDP_AttentionOp : FSDP_Op<"attention", [
     - attention_c3: `out` writes each element of its tensor once.
     - attention_c4: `stats` has two elements per row of the batch.
     - attention_c5: the body takes the score, the indices and an element of each
-      captured tensor, and yields a score.
+      captured tensor, and yields a score; `factor` takes the same but the
+      score, and yields a factor.
     - attention_c6: as many captured views as captured tensors.
     - attention_c7: elements are f32, bf16 or f16; statistics are f32.
 
@@ -86,13 +92,13 @@ def FSDP_AttentionOp : FSDP_Op<"attention", [
     FSDP_StridedAttr:$outView);
   let results = (outs FSDP_AttentionTensor:$out,
                       StaticShapeTensorOf<[F32]>:$stats);
-  let regions = (region SizedRegion<1>:$score);
+  let regions = (region SizedRegion<1>:$score, MaxSizedRegion<1>:$factor);
   let assemblyFormat = [{
     $shape `q` `(` $q $qView `:` type($q) `)`
     `k` `(` $k $kView `:` type($k) `)` `v` `(` $v $vView `:` type($v) `)`
     `captured` `(` ($captured^ `:` type($captured))? `)` $capturedViews
     `scale` $scale (`causal` $causal^)? (`zero_masked` $zeroMasked^)?
-    $score `out` `(` $outView `)` attr-dict `:` type($out) `,` type($stats)
+    $score (`factor` $factor^)? `out` `(` $outView `)` attr-dict `:` type($out) `,` type($stats)
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -103,18 +109,19 @@ def FSDP_AttentionBackwardOp : FSDP_Op<"attention_backward", [
     AttrSizedResultSegments]> {
   let summary = "the gradients of an attention";
   let description = [{
-    Computes the scores and probabilities p again, tile by tile, and from them
+    Computes the scores, probabilities p and factors f again, tile by tile, and
+    from them
 
     ```
-    dp[i, j] = sum_e dout[i, e] v[j, e]
+    dp[i, j] = f[i, j] * sum_e dout[i, e] v[j, e]
     ds[i, j] = p[i, j] * (dp[i, j] - sum_e dout[i, e] out[i, e])
     g[i, j]  = score_gradient(ds, scale * sum_d q[i, d] k[j, d], indices, captured...)
     dq[i] = dq_scale * sum_j g[i, j] k[j]     dk[j] = dk_scale * sum_i g[i, j] q[i]
-    dv[j] = sum_i p[i, j] dout[i]
+    dv[j] = sum_i f[i, j] p[i, j] dout[i]
     ```
 
-    Views, captured tensors and `score` are those of fsdp.attention; the other
-    body is the gradient of the score function and takes the gradient behind the
+    Views, captured tensors, `score` and `factor` are those of fsdp.attention;
+    the other body is the gradient of the score function and takes the gradient behind the
     softmax in front of what the first one takes. A batch stride of 0 in dk or
     dv sums over the dimension: heads that share keys. A gradient that nothing
     needs has neither view nor result.
@@ -128,9 +135,9 @@ def FSDP_AttentionBackwardOp : FSDP_Op<"attention_backward", [
       but for what it sums over: dq over nothing, dk and dv over the same
       dimensions.
     - attention_backward_c4: `stats` has two elements per row of the batch.
-    - attention_backward_c5: the bodies take the gradient (the second one), the
-      score, the indices and an element of each captured tensor, and yield a
-      score.
+    - attention_backward_c5: the bodies take the gradient (`gradient`), the
+      score (`factor` neither), the indices and an element of each captured
+      tensor, and yield a score, a gradient and a factor.
     - attention_backward_c6: as many captured views as captured tensors, and a
       view for each gradient that there is.
     - attention_backward_c7: elements are f32, bf16 or f16; statistics are f32.
@@ -171,7 +178,8 @@ def FSDP_AttentionBackwardOp : FSDP_Op<"attention_backward", [
   let results = (outs Optional<FSDP_AttentionTensor>:$dq,
                       Optional<FSDP_AttentionTensor>:$dk,
                       Optional<FSDP_AttentionTensor>:$dv);
-  let regions = (region SizedRegion<1>:$score, SizedRegion<1>:$gradient);
+  let regions = (region SizedRegion<1>:$score, SizedRegion<1>:$gradient,
+                        MaxSizedRegion<1>:$factor);
   let assemblyFormat = [{
     $shape `q` `(` $q $qView `:` type($q) `)`
     `k` `(` $k $kView `:` type($k) `)` `v` `(` $v $vView `:` type($v) `)`
@@ -180,6 +188,7 @@ def FSDP_AttentionBackwardOp : FSDP_Op<"attention_backward", [
     `stats` `(` $stats `:` type($stats) `)`
     `captured` `(` ($captured^ `:` type($captured))? `)` $capturedViews
     `scale` $scale (`causal` $causal^)? $score `gradient` $gradient
+    (`factor` $factor^)?
     (`dq` `(` $dqView^ (`scale` $dqScale^)? `:` type($dq) `)`)?
     (`dk` `(` $dkView^ (`scale` $dkScale^)? `:` type($dk) `)`)?
     (`dv` `(` $dvView^ `:` type($dv) `)`)? attr-dict
