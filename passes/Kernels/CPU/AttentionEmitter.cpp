@@ -21,6 +21,9 @@ namespace rt = ::fsdp::rt;
 
 /// Keys that are handled at once; fixes the order in which a row is summed.
 constexpr int64_t kLanes = rt::kTileUnit;
+/// Keys whose factors are computed at once: rounds of a random number wait for
+/// each other, so that only other numbers keep a processor busy.
+constexpr int64_t kFactorLanes = 64;
 
 AttentionTile mlir::fsdp::getAttentionTile(AttentionShapeAttr shape) {
   return {rt::getQueryTile(shape.getQueries(), shape.getBatchSize()),
@@ -85,9 +88,10 @@ private:
 
   /// What a body yields at the current keys, as a vector.
   Value evaluate(Region &body, ArrayRef<Value> scores);
-  Value getFactors();
-  Value multiply(Value value, Value factors);
+  void emitFactors();
+  Value multiplyByFactors(Value value);
   Lanes evaluateOp(Operation &op, llvm::DenseMap<Value, Lanes> &values);
+  void loadInvariants();
   Lanes loadCaptured(unsigned i);
   Value toVector(Lanes lanes);
   /// A coordinate, with its narrow form.
@@ -104,7 +108,7 @@ private:
   }
   Value splat(Value value) {
     return vector::BroadcastOp::create(
-        builder, loc, VectorType::get({kLanes}, value.getType()), value);
+        builder, loc, VectorType::get({width}, value.getType()), value);
   }
   Value minusInfinity() {
     return scalar(-std::numeric_limits<float>::infinity());
@@ -132,12 +136,17 @@ private:
   OpBuilder &builder;
   Location loc;
   Value at, scores, gradients, rows;
-  SmallVector<Value> captured;
+  /// The captured tensors, and their elements where all scores see one.
+  SmallVector<Value> captured, invariants;
 
   SmallVector<Value> batchIndex;
   Value firstQuery, firstKey, columns;
   /// The row of the tile, and the current vector's first column.
   Value row, column;
+  /// Keys of a vector.
+  int64_t width = kLanes;
+  /// The factors of the row's probabilities; null: they are 1.
+  Value factors;
   /// Which lanes exist; null where all do.
   Value mask;
 };
@@ -187,7 +196,7 @@ void TileEmitter::storeRow(int64_t which, Value value) {
 
 Value TileEmitter::loadTile(Value from) {
   return vector::LoadOp::create(builder, loc,
-                                VectorType::get({kLanes}, builder.getF32Type()),
+                                VectorType::get({width}, builder.getF32Type()),
                                 from, add(mul(row, tile.keys), column));
 }
 
@@ -206,8 +215,31 @@ Value TileEmitter::toVector(Lanes lanes) {
   return lanes.isVector ? lanes.value : splat(lanes.value);
 }
 
+/// Bools take a byte.
+static Value toBool(OpBuilder &builder, Location loc, Value byte) {
+  Value zero = arith::ConstantOp::create(builder, loc,
+                                         builder.getZeroAttr(byte.getType()));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, byte,
+                               zero);
+}
+
+/// Captured tensors of which all scores see one element: in front of the loops,
+/// since what these store might be it, as far as LLVM knows.
+void TileEmitter::loadInvariants() {
+  invariants.assign(captured.size(), Value());
+  for (auto [i, attr] : llvm::enumerate(capturedViews)) {
+    auto view = cast<StridedAttr>(attr);
+    if (llvm::all_of(view.getStrides().asArrayRef(),
+                     [](int64_t stride) { return stride == 0; }))
+      invariants[i] = memref::LoadOp::create(builder, loc, captured[i],
+                                             index(view.getOffset()));
+  }
+}
+
 /// The elements of a captured tensor at the current keys.
 Lanes TileEmitter::loadCaptured(unsigned i) {
+  if (invariants[i])
+    return {invariants[i]};
   auto view = cast<StridedAttr>(capturedViews[i]);
   Value address = index(view.getOffset());
   for (auto [at, stride] : llvm::zip(batchIndex, view.getBatchStrides()))
@@ -225,7 +257,7 @@ Lanes TileEmitter::loadCaptured(unsigned i) {
   }
   lanes.isVector = true;
   address = add(address, mul(add(firstKey, column), stride));
-  auto vectorType = VectorType::get({kLanes}, type);
+  auto vectorType = VectorType::get({width}, type);
   Value zero =
       arith::ConstantOp::create(builder, loc, builder.getZeroAttr(vectorType));
   if (stride == 1 && !mask) {
@@ -236,7 +268,7 @@ Lanes TileEmitter::loadCaptured(unsigned i) {
                                                address, mask, zero);
   } else {
     Value step = vector::StepOp::create(
-        builder, loc, VectorType::get({kLanes}, builder.getIndexType()));
+        builder, loc, VectorType::get({width}, builder.getIndexType()));
     Value offsets =
         arith::MulIOp::create(builder, loc, step, splat(index(stride)));
     Value all =
@@ -244,7 +276,7 @@ Lanes TileEmitter::loadCaptured(unsigned i) {
              : arith::ConstantOp::create(
                    builder, loc,
                    DenseElementsAttr::get(
-                       VectorType::get({kLanes}, builder.getI1Type()), true))
+                       VectorType::get({width}, builder.getI1Type()), true))
                    .getResult();
     lanes.value = vector::GatherOp::create(builder, loc, vectorType, memory,
                                            address, offsets, all, zero);
@@ -260,10 +292,10 @@ Lanes TileEmitter::getCoordinate(Value first, bool isVector) {
     if (!isVector)
       return value;
     Value step = vector::StepOp::create(
-        builder, loc, VectorType::get({kLanes}, builder.getIndexType()));
+        builder, loc, VectorType::get({width}, builder.getIndexType()));
     if (!type.isIndex())
       step = arith::IndexCastOp::create(builder, loc,
-                                        VectorType::get({kLanes}, type), step);
+                                        VectorType::get({width}, type), step);
     return arith::AddIOp::create(builder, loc, splat(value), step).getResult();
   };
   return {getForm(builder.getIndexType()), isVector,
@@ -303,7 +335,7 @@ Lanes TileEmitter::evaluateOp(Operation &op,
   }
   Type type = op.getResult(0).getType();
   if (isVector)
-    type = VectorType::get({kLanes}, type);
+    type = VectorType::get({width}, type);
   OperationState state(loc, op.getName());
   state.addOperands(operands);
   state.addTypes(type);
@@ -333,14 +365,8 @@ Value TileEmitter::evaluate(Region &body, ArrayRef<Value> first) {
       continue;
     }
     Lanes lanes = loadCaptured(i);
-    // Bools take a byte.
-    if (arg.getType().isInteger(1)) {
-      Type loaded = lanes.value.getType();
-      Value zero =
-          arith::ConstantOp::create(builder, loc, builder.getZeroAttr(loaded));
-      lanes.value = arith::CmpIOp::create(
-          builder, loc, arith::CmpIPredicate::ne, lanes.value, zero);
-    }
+    if (arg.getType().isInteger(1))
+      lanes.value = toBool(builder, loc, lanes.value);
     bind(lanes);
   }
   for (Operation &op : block.without_terminator())
@@ -351,11 +377,11 @@ Value TileEmitter::evaluate(Region &body, ArrayRef<Value> first) {
 SmallVector<Value>
 TileEmitter::emitKeys(ValueRange init,
                       llvm::function_ref<SmallVector<Value>(ValueRange)> body) {
-  Value lanes = index(kLanes);
-  Value rest = arith::RemUIOp::create(builder, loc, columns, lanes);
+  Value step = index(width);
+  Value rest = arith::RemUIOp::create(builder, loc, columns, step);
   Value whole = arith::SubIOp::create(builder, loc, columns, rest);
   mask = Value();
-  auto loop = scf::ForOp::create(builder, loc, index(0), whole, lanes, init);
+  auto loop = scf::ForOp::create(builder, loc, index(0), whole, step, init);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
@@ -374,7 +400,7 @@ TileEmitter::emitKeys(ValueRange init,
     builder.setInsertionPointToStart(branch.thenBlock());
     column = whole;
     mask = vector::CreateMaskOp::create(
-        builder, loc, VectorType::get({kLanes}, builder.getI1Type()), rest);
+        builder, loc, VectorType::get({width}, builder.getI1Type()), rest);
     SmallVector<Value> carried = body(loop.getResults());
     if (!init.empty()) {
       scf::YieldOp::create(builder, loc, carried);
@@ -425,6 +451,7 @@ Value TileEmitter::getReference(Value maximum) {
 
 /// Their exponentials.
 void TileEmitter::emitExponentials() {
+  emitFactors();
   Value reference = splat(getReference(loadRow(0)));
   Value zeros = splat(scalar(0));
   SmallVector<Value> sums =
@@ -432,7 +459,7 @@ void TileEmitter::emitExponentials() {
         Value difference =
             arith::SubFOp::create(builder, loc, loadTile(scores), reference);
         Value value = math::ExpOp::create(builder, loc, difference);
-        storeTile(scores, multiply(value, getFactors()));
+        storeTile(scores, multiplyByFactors(value));
         value = masked(value, zeros);
         return {arith::AddFOp::create(builder, loc, carried[0], value)};
       });
@@ -462,18 +489,30 @@ void TileEmitter::emitCorrections(Value begin, Value end) {
   vector::StoreOp::create(builder, loc, correction, rows, address(2));
 }
 
-/// The factors of the probabilities at the current keys; null: there are none.
-Value TileEmitter::getFactors() {
-  return factor->empty() ? Value() : evaluate(*factor, {});
+/// The factors of the row's probabilities.
+void TileEmitter::emitFactors() {
+  if (factor->empty())
+    return;
+  width = kFactorLanes;
+  emitKeys({}, [&](ValueRange) -> SmallVector<Value> {
+    vector::StoreOp::create(builder, loc, evaluate(*factor, {}), factors,
+                            column);
+    return {};
+  });
+  width = kLanes;
 }
 
-Value TileEmitter::multiply(Value value, Value factors) {
-  if (!factors)
+/// @value times the factors at the current keys.
+Value TileEmitter::multiplyByFactors(Value value) {
+  if (factor->empty())
     return value;
-  return arith::MulFOp::create(builder, loc, value, factors);
+  Value row =
+      vector::LoadOp::create(builder, loc, value.getType(), factors, column);
+  return arith::MulFOp::create(builder, loc, value, row);
 }
 
 void TileEmitter::emitBackwardRow() {
+  emitFactors();
   Value maximum = splat(loadRow(0)), inverse = splat(loadRow(1)),
         delta = splat(loadRow(2));
   emitKeys({}, [&](ValueRange) -> SmallVector<Value> {
@@ -483,10 +522,9 @@ void TileEmitter::emitBackwardRow() {
     Value probability = arith::MulFOp::create(
         builder, loc, math::ExpOp::create(builder, loc, difference).getResult(),
         inverse);
-    Value factors = getFactors();
-    storeTile(scores, multiply(probability, factors));
+    storeTile(scores, multiplyByFactors(probability));
     Value centred = arith::SubFOp::create(
-        builder, loc, multiply(loadTile(gradients), factors), delta);
+        builder, loc, multiplyByFactors(loadTile(gradients)), delta);
     Value behind = arith::MulFOp::create(builder, loc, probability, centred);
     storeTile(gradients, evaluate(*gradient, {behind, raw}));
     return {};
@@ -501,6 +539,12 @@ void TileEmitter::emit(Value begin, Value end) {
   firstQuery = position(rt::kFirstQuery);
   firstKey = position(rt::kFirstKey);
   columns = position(rt::kTileColumns);
+  loadInvariants();
+  if (!factor->empty())
+    factors = memref::AllocaOp::create(
+        builder, loc,
+        MemRefType::get({int64_t(llvm::alignTo(tile.keys, kFactorLanes))},
+                        builder.getF32Type()));
   auto emitRows = [&](void (TileEmitter::*emitRow)()) {
     auto loop = scf::ForOp::create(builder, loc, begin, end, index(1));
     OpBuilder::InsertionGuard guard(builder);

@@ -66,6 +66,7 @@ Value AttentionBlockEmitter::enterBlock(AttentionRows rows, int64_t rowsOfTile,
   columnsOfStretch = isOfOneProduct ? columnCount : products * columnCount;
   stretch = llvm::alignTo(columnsOfStretch, tileColumns);
   columnCount = isOfOneProduct ? products * stretch : stretch;
+  loadInvariants();
   return rest;
 }
 
@@ -298,14 +299,27 @@ void AttentionBlockEmitter::emitIf(Value condition,
 // Values
 //===----------------------------------------------------------------------===//
 
+void AttentionBlockEmitter::loadInvariants() {
+  invariants.assign(parts.captured.size(), Value());
+  for (auto [i, attr] : llvm::enumerate(parts.capturedViews)) {
+    auto view = cast<StridedAttr>(attr);
+    if (llvm::all_of(view.getStrides().asArrayRef(),
+                     [](int64_t stride) { return stride == 0; }))
+      invariants[i] = memref::LoadOp::create(
+          builder, loc, arguments[parts.types.size() + 1 + i],
+          index(view.getOffset()));
+  }
+}
+
 /// Bools take a byte.
 Value AttentionBlockEmitter::loadCaptured(unsigned i, const Point &point,
                                           Type type) {
   auto view = cast<StridedAttr>(parts.capturedViews[i]);
-  Value address =
-      getAddress(view, view.getOffset(), point, point.query, point.key);
-  Value value = memref::LoadOp::create(
-      builder, loc, arguments[parts.types.size() + 1 + i], address);
+  Value value = invariants[i];
+  if (!value)
+    value = memref::LoadOp::create(
+        builder, loc, arguments[parts.types.size() + 1 + i],
+        getAddress(view, view.getOffset(), point, point.query, point.key));
   if (!type.isInteger(1))
     return value;
   Value zero = arith::ConstantOp::create(builder, loc,

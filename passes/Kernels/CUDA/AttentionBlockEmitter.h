@@ -93,6 +93,8 @@ protected:
   Value evaluate(Region &body, ArrayRef<Value> first, const Point &point);
   /// The factor of the probability at @point; null: there is none.
   Value getFactorAt(const Point &point);
+  /// Captured elements that are the same for all scores, once for a block.
+  void loadInvariants();
   Value loadCaptured(unsigned i, const Point &point, Type type);
   Value getReference(Value maximum);
   /// Over so many threads that are neighbours.
@@ -175,6 +177,8 @@ protected:
   Location loc;
   ValueRange arguments;
   Value thread;
+  /// Of captured tensors; null: scores differ.
+  SmallVector<Value> invariants;
   bool isOfKeys = false;
   /// The block's batch, without the dimensions that are summed over.
   SmallVector<Value> batch;
