@@ -38,7 +38,7 @@ def exported(name, *options, shape="", params=True):
         config = ",".join(f"{k}={v}" for k, v in spec["config"].items())
         env = os.environ | {"PYTHONPATH": str(ROOT / "tools" / "fsdp-export" / "src")}
         run([sys.executable, "-m", "fsdp_export", f"hf:{spec['arch']}", *(["--config", config] if config else []),
-             "--batch", batch, "--seq", seq, *(["--with-params"] if params else ["--skip-init", "--no-verify"]), *options,
+             "--no-dropout", "--batch", batch, "--seq", seq, *(["--with-params"] if params else ["--skip-init", "--no-verify"]), *options,
              "-o", folder],
             env=env)
     return folder

@@ -83,7 +83,7 @@ def traced(name, arguments, only_traced=False):
         if only_traced:
             return None
         env = os.environ | {"PYTHONPATH": f"{ROOT}/tools/fsdp-export/src:{HERE}"}
-        run([sys.executable, "-m", "fsdp_export", *arguments, "--skip-init", "--no-locations", "-o", folder], env=env)
+        run([sys.executable, "-m", "fsdp_export", *arguments, "--no-dropout", "--skip-init", "--no-locations", "-o", folder], env=env)
     return folder
 
 

@@ -55,7 +55,7 @@ def exported(name, layers):
         config = ",".join(f"{k}={v}" for k, v in configuration(name, layers).items())
         options = [word for key, value in how.items() for word in (f"--{key}", value)]
         run([sys.executable, "-m", "fsdp_export", f"hf:{kind}", "--config", config, "--task", task, *options,
-             "--no-verify", "--no-locations", "-o", folder],
+             "--no-dropout", "--no-verify", "--no-locations", "-o", folder],
             env=os.environ | {"PYTHONPATH": str(ROOT / "tools" / "fsdp-export" / "src")})
     return folder
 

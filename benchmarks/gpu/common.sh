@@ -129,7 +129,7 @@ pack_model() {
   local name=${1%:*} step=$root/test/fixtures/${1%:*} options=() words
   if is_listed "$name"; then
     mapfile -t words < <(python3 "$here/gpu/speed.py" export "$name")
-    exported "$name" -m fsdp_export "${words[@]}" --skip-init --no-verify -o || return
+    exported "$name" -m fsdp_export "${words[@]}" --no-dropout --skip-init --no-verify -o || return
     options=(--param-dtype bf16)
   fi
   [[ $1 = *:* ]] || set -- "$1:$(program_of "$1")" "${@:2}"

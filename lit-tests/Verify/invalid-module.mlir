@@ -181,7 +181,7 @@ module {
 
 // Case: code for the assembler.
 // input_c18
-// expected-error @below {{input_c18: expected attributes of fsdp among fsdp.modules, fsdp.verified, fsdp.optimizer_spec, fsdp.optimizer_groups, and none of llvm or dlti, got 'llvm.module_asm' on the module}}
+// expected-error @below {{input_c18: expected attributes of fsdp among fsdp.modules, fsdp.verified, fsdp.notes, fsdp.optimizer_spec, fsdp.optimizer_groups, and none of llvm or dlti, got 'llvm.module_asm' on the module}}
 module attributes {llvm.module_asm = [".section .init_array"]} {
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {

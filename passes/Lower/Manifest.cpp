@@ -538,6 +538,8 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
                         {"buffers", getBuffers()},
                         {"accumulators", getAccumulators()},
                         {"programs", std::move(programs)}};
+  if (auto notes = module->getAttrOfType<ArrayAttr>(names::kNotes))
+    manifest["notes"] = toJson(notes);
   if (std::optional<json::Value> config = getModelConfig(module))
     manifest["config"] = std::move(*config);
   if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))

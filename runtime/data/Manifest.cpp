@@ -456,6 +456,10 @@ void readHeader(const JsonReader &json, Manifest &manifest) {
     json["targets"].fail("expected what there is code for, got none");
   manifest.strategy = json["strategy"].string();
   manifest.wrap = json["wrap"].string();
+  if (json.has("notes"))
+    json["notes"].forEach([&](const JsonReader &note) {
+      manifest.notes.push_back(note.nonEmptyString());
+    });
 }
 
 Accumulator readAccumulator(const JsonReader &json) {

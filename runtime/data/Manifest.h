@@ -252,6 +252,8 @@ struct Manifest {
   std::vector<CodeTarget> targets;
   std::vector<MeshAxis> mesh; // outermost first
   std::string strategy, wrap;
+  /// What is to be said of the traced step.
+  std::vector<std::string> notes;
   std::vector<std::vector<int>> groups; // axes as indices into mesh
   /// Of the largest program, in the device's memory and in the host's.
   int64_t arenaBytes = 0, hostBytes = 0;

@@ -110,8 +110,9 @@ void Reports::beginConsole(int64_t firstStep,
   look.isQuiet = options_.quiet;
   look.isTerminal = run_.isOnTerminal;
   console_ = std::make_unique<Console>(stdout, look);
-  for (const std::string &remark : remarks)
-    console_->note(remark);
+  for (const auto *texts : {&run_.manifest.notes, &remarks})
+    for (const std::string &text : *texts)
+      console_->note(text);
   if (std::string bound = describeBound(work_);
       !bound.empty() && !options_.evaluatesOnly())
     console_->note(bound);

@@ -131,6 +131,8 @@ class Exporter:
         if self.dtype and arguments[0].startswith("hf:"):
             arguments += ["--dtype", self.dtype]
         trains = "--optimizer" not in arguments or "none" not in arguments
+        # Times are compared with PyTorch's, which draws in its own way.
+        arguments += ["--no-dropout"]
         arguments += ["--reference", str(self.steps)] if trains else [
             "--with-params"]
         status = main([*arguments, "-o", str(target)])

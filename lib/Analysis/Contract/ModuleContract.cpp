@@ -157,6 +157,7 @@ private:
              const Twine &where);
   void check(Operation *at, ArrayRef<NamedAttribute> attrs, Names known,
              const Twine &where);
+  void checkNotes(ModuleOp module);
   void checkFunction(func::FuncOp func);
   bool tooMany() const { return errors >= kMaxErrors; }
 
@@ -195,6 +196,22 @@ void AttributeVerifier::check(Operation *at, DictionaryAttr attrs, Names known,
     check(at, attrs.getValue(), known, where);
 }
 
+/// input_c26
+void AttributeVerifier::checkNotes(ModuleOp module) {
+  Attribute notes = module->getAttr(names::kNotes);
+  auto list = dyn_cast_or_null<ArrayAttr>(notes);
+  bool areTexts = list && llvm::all_of(list, [](Attribute note) {
+                    auto text = dyn_cast<StringAttr>(note);
+                    return text && !text.empty();
+                  });
+  if (!notes || areTexts)
+    return;
+  ++errors;
+  emitInputError(module, "input_c26: expected a list of texts in fsdp.notes, "
+                         "got ")
+      << notes;
+}
+
 void AttributeVerifier::checkFunction(func::FuncOp func) {
   std::string name = "@" + func.getName().str();
   StringRef traced[] = {names::kProgram},
@@ -226,10 +243,11 @@ void AttributeVerifier::checkFunction(func::FuncOp func) {
 
 /// input_c18
 LogicalResult AttributeVerifier::verify(ModuleOp module) {
-  StringRef modules[] = {names::kModules, names::kVerified,
+  StringRef modules[] = {names::kModules, names::kVerified, names::kNotes,
                          names::kOptimizerSpec, names::kOptimizerGroups};
   check(module, llvm::to_vector(module->getDiscardableAttrs()), modules,
         "the module");
+  checkNotes(module);
   for (auto func : module.getOps<func::FuncOp>())
     if (!tooMany())
       checkFunction(func);

@@ -476,6 +476,14 @@ module attributes {fsdp.traced = {step = "", optimizer = "", constants = [1.0, 1
 
 // -----
 
+// discardable_c9
+// expected-error @below {{expected fsdp.notes with a list of texts, got ["a", ""]}}
+module attributes {fsdp.notes = ["a", ""]} {
+  fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+}
+
+// -----
+
 // discardable_c8
 // expected-error @below {{expected fsdp.modules with a list, got "a"}}
 module attributes {fsdp.modules = "a"} {

@@ -192,7 +192,8 @@ def test_same_command_gives_the_same_bytes(capsys, tmp_path):
 
 
 def test_reference_run_is_a_mean_over_ranks(capsys, tmp_path):
-    assert run(capsys, *TINY, "--reference", "3", "-o", tmp_path)[0] == 0
+    assert run(capsys, *TINY, "--no-dropout", "--reference", "3", "-o",
+               tmp_path)[0] == 0
     expect = json.loads((tmp_path / "expect.json").read_text())
     assert expect["hyper"] == {"lr": 1e-3, "betas": [0.9, 0.999], "eps": 1e-8,
                                "weight_decay": 0.01}
@@ -309,8 +310,13 @@ def test_targets_start_one_token_later(capsys, tmp_path):
 
 
 def test_dropout_of_functions_is_counted(capsys, tmp_path):
-    assert main(["py:models:functional_dropout", "-o", str(tmp_path)]) == 0
-    assert "dropout set to 0 in 3 places" in capsys.readouterr().out
+    words = ["py:models:functional_dropout", "-o", str(tmp_path)]
+    assert main([*words, "--no-dropout"]) == 0
+    assert "dropout set to 0 in 3 places (--no-dropout)" in (
+        capsys.readouterr().out)
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "random numbers drawn in 3 places" in said and "set to 0" not in said
 
 
 def test_evaluation_is_exported_beside_the_step(capsys, tmp_path):

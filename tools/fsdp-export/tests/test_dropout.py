@@ -60,9 +60,12 @@ def in_a_hook(block, x):
 def test_backward_runs_without_dropout(run, tmp_path):
     step = built(lambda: (Block(run), (torch.randn(4, 8),)))
     lines = export(step, tmp_path / "x", Options(
-        optimizer=parse("sgd:lr=0.1"), reference=1))
+        optimizer=parse("sgd:lr=0.1"), reference=1, dropout=False))
     count = 2 if run is in_a_hook else 1
-    assert f"dropout set to 0 in {count} places: dropout()" in lines
+    said = f"dropout set to 0 in {count} places (--no-dropout)"
+    assert f"{said}: dropout()" in lines
+    assert f'fsdp.notes = ["{said}"]' in (
+        tmp_path / "x" / "model.mlir").read_text()
     assert "verified: graph and MLIR, 2 batches" in lines
 
 

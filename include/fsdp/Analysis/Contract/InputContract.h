@@ -36,6 +36,7 @@
 // - input_c24: an evaluation has no gradients and updates, and some output.
 // - input_c25: what is drawn has a kind, elements of its type, and a site that
 //   no other has; evaluations draw nothing.
+// - input_c26: fsdp.notes is a list of texts.
 // - optimizer_c1: @optimizer has a body of one block.
 // - optimizer_c2: each argument and result has a role, a name and numbers.
 // - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.

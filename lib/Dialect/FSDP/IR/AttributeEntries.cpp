@@ -54,6 +54,15 @@ static LogicalResult verifyEntries(Operation *op, NamedAttribute attr,
   return success();
 }
 
+/// discardable_c9
+LogicalResult fsdp::verifyNotes(Operation *op, NamedAttribute attr) {
+  auto list = dyn_cast<ArrayAttr>(attr.getValue());
+  if (list && llvm::all_of(list, isName))
+    return success();
+  return op->emitOpError("expected fsdp.notes with a list of texts, got ")
+         << attr.getValue();
+}
+
 LogicalResult fsdp::verifyTraced(Operation *op, NamedAttribute attr) {
   constexpr auto isString = [](Attribute value) {
     return isa<StringAttr>(value);

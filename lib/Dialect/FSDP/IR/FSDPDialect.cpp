@@ -497,14 +497,13 @@ static LogicalResult verifyImplementations(Operation *op, NamedAttribute attr) {
   return success();
 }
 
-/// What is of one type wherever it stands.
+/// discardable_c6: what is of one type wherever it stands.
 template <typename Attr>
 static LogicalResult verifyType(Operation *op, NamedAttribute attr,
                                 StringRef what) {
   if (isa<Attr>(attr.getValue()))
     return success();
-  // discardable_c6
-  return op->emitError("expected ") << attr.getName().getValue() << " with "
+  return op->emitError("expected ") << attr.getName().strref() << " with "
                                     << what << ", got " << attr.getValue();
 }
 
@@ -513,8 +512,8 @@ static LogicalResult verifyMatmul(Operation *op, NamedAttribute attr) {
   if (failed(verifyType<MatmulAttr>(op, attr, "a #fsdp.matmul")))
     return failure();
   auto matmul = cast<MatmulAttr>(attr.getValue());
-  auto function = dyn_cast<FunctionOpInterface>(op);
-  int64_t arguments = function ? function.getNumArguments() : 0;
+  auto function = cast<FunctionOpInterface>(op); // discardable_c2
+  int64_t arguments = function.getNumArguments();
   // Which arguments are inputs, launches say.
   if (matmul.getA() >= arguments || matmul.getB() >= arguments ||
       function.getNumResults() != 1)
@@ -569,8 +568,9 @@ LogicalResult FSDPDialect::verifyOperationAttribute(Operation *op,
   // Of a traced step, the contract says what is verified.
   auto module = dyn_cast<ModuleOp>(op);
   bool isPartitioned = module && !module.getOps<MeshOp>().empty();
-  if (name == names::kModules && isPartitioned)
-    return verifyModules(op, attr);
+  if ((name == names::kModules || name == names::kNotes) && isPartitioned)
+    return name == names::kNotes ? verifyNotes(op, attr)
+                                 : verifyModules(op, attr);
   if (name == names::kStrategy || name == names::kWrap ||
       (name == names::kVerified && isPartitioned))
     return verifyType<StringAttr>(op, attr, "a string");

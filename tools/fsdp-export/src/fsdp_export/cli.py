@@ -81,9 +81,10 @@ def make_parser() -> argparse.ArgumentParser:
         help="sum/count: the loss is a sum over what counts, of all ranks and "
         "micro-batches, by the number of it; of a step that returns (sum, "
         "count), or a cross entropy that is a mean; default mean")
-    add("--dropout", action="store_true",
+    add("--dropout", action=argparse.BooleanOptionalAction, default=True,
         help="keep dropout: its masks are drawn anew in each step, by "
-        "--random-seed of the run; default: it is set to 0")
+        "--random-seed of the run; --no-dropout sets it to 0, and runs say so; "
+        "default on")
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")

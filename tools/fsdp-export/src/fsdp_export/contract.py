@@ -7,6 +7,7 @@
 """Writes the attributes of the input contract onto a lowered module."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import torch
@@ -47,12 +48,13 @@ def annotate_evaluation(module: ir.Module, joint: Joint) -> None:
 def annotate(module: ir.Module, joint: Joint, root: nn.Module,
              recorder: InitRecorder, verified: str | None = None,
              config: tuple[str, dict] | None = None,
-             optimizer: StepOptimizer | None = None) -> bool:
+             optimizer: StepOptimizer | None = None,
+             notes: Sequence[str] = ()) -> bool:
     """Adds every attribute; True if a value has to be kept in a file.
 
     `verified` says how the module was compared with PyTorch; `config` is a
     module's name and what a config.json beside its parameters must say;
-    `optimizer` is the one that the step came with.
+    `optimizer` is the one that the step came with; `notes` are what runs say.
     """
     with module.context, ir.Location.unknown():
         function = module.body.operations[0]
@@ -89,6 +91,8 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
             _set_optimizer(module, optimizer)
         if verified is not None:
             module.operation.attributes["fsdp.verified"] = _text(verified)
+        if notes:
+            module.operation.attributes["fsdp.notes"] = _texts(notes)
         file = ir.DictAttr.get({"kind": _text("file")})
         return any(init == file for init in inits.values())
 
@@ -194,5 +198,5 @@ def _text(value: str) -> ir.Attribute:
     return ir.StringAttr.get(value)
 
 
-def _texts(values: list[str]) -> ir.Attribute:
+def _texts(values: Sequence[str]) -> ir.Attribute:
     return ir.ArrayAttr.get(list(map(_text, values)))

@@ -67,20 +67,21 @@ class _Position:
 
     step: int = 0
     rank: int = 0
+    micro_batch: int = 0
 
 
 _position = _Position()
 
 
 @contextlib.contextmanager
-def at(step: int, rank: int) -> Iterator[None]:
-    """Draws what this rank draws after so many steps, of one micro-batch each."""
-    before = _position.step, _position.rank
-    _position.step, _position.rank = step, rank
+def at(step: int, rank: int, micro_batch: int = 0) -> Iterator[None]:
+    """Draws what this rank draws of this micro-batch after so many steps."""
+    global _position
+    before, _position = _position, _Position(step, rank, micro_batch)
     try:
         yield
     finally:
-        _position.step, _position.rank = before
+        _position = before
 
 
 def philox(counter: list[torch.Tensor], key: list[int]) -> list[torch.Tensor]:
@@ -99,7 +100,8 @@ def _words(site: int, size: tuple[int, ...]) -> torch.Tensor:
     block = torch.arange((math.prod(size) + 3) // 4)
     same = torch.zeros_like(block)
     counter = [block & _MASK, (block >> 32) + (_position.rank << 8),
-               same + site, same + _position.step]
+               same + site + (_position.micro_batch << 16),
+               same + _position.step]
     # Of a run without --random-seed.
     return torch.stack(philox(counter, [0, 0]), -1).view(-1)
 
@@ -247,6 +249,14 @@ def _first_site() -> Iterator[None]:
         generator.set_state(before)
 
 
+@contextlib.contextmanager
+def drawing(step: int, rank: int, micro_batch: int = 0) -> Iterator[None]:
+    """Forward and backward of one micro-batch within draw what a compiled run
+    without --random-seed draws of it."""
+    with at(step, rank, micro_batch), _first_site(), Draws():
+        yield
+
+
 def draw_by_site(step: Step) -> None:
     """Runs the step with random numbers that are functions of sites."""
     mode, loss, around = Draws(), step.loss, step.around_backward
@@ -265,9 +275,10 @@ def refuse_recurrent(module: nn.Module) -> None:
         if isinstance(child, nn.RNNBase) and child.dropout and (
                 child.num_layers > 1):
             raise ExportError(
-                "expected recurrent layers without dropout between them beside "
-                f"--dropout, got {child.dropout} in {name or 'the root module'}"
-                ": make it modules of one layer, with nn.Dropout between them")
+                "expected recurrent layers without dropout between them, got "
+                f"{child.dropout} in {name or 'the root module'}: make it "
+                "modules of one layer, with nn.Dropout between them, or export "
+                "with --no-dropout")
 
 
 class _Both(contextlib.AbstractContextManager):

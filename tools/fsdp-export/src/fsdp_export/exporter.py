@@ -40,7 +40,7 @@ class Options:
     # Inputs of a function that evaluates; None: there is none.
     evaluation: dict[str, torch.Tensor] | None = None
     # Dropout of train mode stays; else it is set to 0.
-    dropout: bool = False
+    dropout: bool = True
 
 
 def export(step: Step, target: Path, options: Options) -> list[str]:
@@ -67,7 +67,8 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
         verified += report
     needs_file = annotate(
         module, joint, step.module, step.recorder, verified,
-        configuration.decisive(step.module, step.overridden), step.optimizer)
+        configuration.decisive(step.module, step.overridden), step.optimizer,
+        [_silenced(dropouts)] if dropouts else [])
     params = options.params or bool(options.reference) or needs_file
     held = joint.parameters + joint.buffers
     if params:
@@ -162,6 +163,11 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+def _silenced(dropouts: list[str]) -> str:
+    """What the command and each run say of dropouts that are gone."""
+    return f"dropout set to 0 in {len(dropouts)} places (--no-dropout)"
+
+
 def _report(joint: Joint, dropouts: list[str], needs_file: bool) -> list[str]:
     count = sum(h.tensor.numel() for h in joint.parameters)
     frozen = sum(not h.tensor.requires_grad for h in joint.parameters)
@@ -170,7 +176,7 @@ def _report(joint: Joint, dropouts: list[str], needs_file: bool) -> list[str]:
              f"{len(joint.buffers)} buffers, {len(joint.updates)} updated; "
              f"inputs {', '.join(joint.inputs)}"]
     if dropouts:
-        lines.append(f"dropout set to 0 in {len(dropouts)} places: "
+        lines.append(f"{_silenced(dropouts)}: "
                      + ", ".join(sorted({*dropouts})))
     if joint.draws:
         modules = sorted({draw.path or "the root" for draw in joint.draws})

@@ -47,6 +47,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> int:
     """Runs the command and returns its exit status."""
     args = _parse(argv)
+    if args.dropout and (places := _silence(build_step(args)[0])):
+        raise ExportError("expected --no-dropout, since FSDP draws other "
+                          f"numbers, got a model with dropout in {places[0]}")
     folder = args.output
     exact = load_file(folder / "gradients.safetensors")
     ranks = json.loads(
@@ -72,6 +75,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _silence(step: Step) -> list[str]:
+    """Sets dropout to 0; returns the modules that had it."""
+    silence_functions(step)
+    return remove_dropout(step.module)
+
+
 def _run(rank: int, argv: list[str], ranks: int, scratch: str) -> None:
     """One process of FSDP; the first one saves the gradients."""
     from torch import distributed
@@ -79,8 +88,7 @@ def _run(rank: int, argv: list[str], ranks: int, scratch: str) -> None:
     # Sums of other threads come in another order.
     torch.set_num_threads(1)
     step, _ = build_step(args)
-    remove_dropout(step.module)
-    silence_functions(step)
+    _silence(step)
     values = load_file(args.output / "params.safetensors")
     with torch.no_grad():
         for held in (*parameters_of(step.module), *buffers_of(step.module)):

@@ -50,6 +50,7 @@ def FSDP_Dialect : Dialect {
       optimizer, the list of floats constants and, if any, the string spec.
     - discardable_c8: fsdp.modules of a partitioned module is a list of
       dictionaries of the strings fqn and class; a config is a JSON object.
+    - discardable_c9: fsdp.notes of a partitioned module is a list of texts.
 
     The rank is never a value: every op means the same on every rank, and what
     differs (which part of a flat parameter a rank holds) is bound at load.
