@@ -104,8 +104,11 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.epilogues)
     pm.addNestedPass<ProgramOp>(createFuseEpilogues());
   pm.addNestedPass<ProgramOp>(createCutSavedValues({options.savedByte}));
-  pm.addNestedPass<ProgramOp>(
-      createFormKernels({options.minItems, options.smallWork, options.sweeps}));
+  // Small updates in one kernel would wait for each other's gradients.
+  pm.addNestedPass<ProgramOp>(createFormKernels(
+      {options.minItems,
+       options.optimizerInBackward ? 0 : int64_t(options.smallWork),
+       options.sweeps}));
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());
   pm.addPass(createDeduplicateKernels());
@@ -115,11 +118,13 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
     pm.addPass(createPitchRows({options.rowAlignment}));
   pm.addNestedPass<ProgramOp>(createCountFlops());
   pm.addNestedPass<ProgramOp>(createMarkCheckpoints({options.checkpoint}));
-  if (!options.offloadOptimizer)
-    return;
-  pm.addPass(createOffloadOptimizer());
-  pm.addNestedPass<ProgramOp>(createHoistUpdates());
-  pm.addPass(createLayoutState());
+  if (options.offloadOptimizer)
+    pm.addPass(createOffloadOptimizer());
+  if (options.offloadOptimizer || options.optimizerInBackward)
+    pm.addNestedPass<ProgramOp>(
+        createHoistUpdates({options.optimizerInBackward}));
+  if (options.offloadOptimizer)
+    pm.addPass(createLayoutState());
 }
 
 void fsdp::buildOptimizePipeline(OpPassManager &pm,

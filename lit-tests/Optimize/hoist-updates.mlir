@@ -1,4 +1,6 @@
 // RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp.program(fsdp-hoist-updates))' | FileCheck %s
+// RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp.program(fsdp-hoist-updates{all=true}))' 2>%t | FileCheck %s --check-prefix=ALL
+// RUN: FileCheck %s --check-prefix=SAID --input-file=%t
 
 // Updates stand after backward. One whose gradient is reduced while backward goes on moves up to before the next
 // reduction, with the copies of its state and what else it alone waits for.
@@ -49,6 +51,33 @@ fsdp.program @train(%w0: tensor<4xf32> {fsdp.state = @h0.param}, %w1: tensor<4xf
   %u1:2 = fsdp.launch @update(%w1, %g1, %m1, %r) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
   %h1 = fsdp.offload %u1#1 : tensor<4xf32> -> !fsdp.host<tensor<4xf32>>
   fsdp.return %u0#0, %u1#0, %h0, %h1 : tensor<4xf32>, tensor<4xf32>, !fsdp.host<tensor<4xf32>>, !fsdp.host<tensor<4xf32>>
+}
+
+// Of states on the device, too, where all updates are to run beside backward.
+// CHECK-LABEL: fsdp.program @on_device
+// CHECK:         fsdp.reduce_scatter
+// CHECK:         fsdp.reduce_scatter
+// CHECK:         fsdp.launch @update
+// ALL-LABEL:   fsdp.program @on_device
+// ALL:           %[[B1:.*]] = fsdp.launch @backward
+// ALL-NEXT:      %[[G1:.*]] = fsdp.reduce_scatter %[[B1]]
+// ALL-NEXT:      %[[B0:.*]] = fsdp.launch @backward(%[[B1]])
+// ALL-NEXT:      fsdp.launch @rate
+// ALL-NEXT:      fsdp.launch @update(%{{.*}}, %[[G1]],
+// ALL-NEXT:      %[[G0:.*]] = fsdp.reduce_scatter %[[B0]]
+// ALL-NEXT:      fsdp.launch @update(%{{.*}}, %[[G0]],
+// SAID:        remark: updates in backward: the arena takes {{[0-9.]+ KiB}}, {{[0-9.]+ KiB}} with updates behind it
+fsdp.program @on_device(%w0: tensor<4xf32> {fsdp.state = @h0.param}, %w1: tensor<4xf32> {fsdp.state = @h1.param},
+                        %x: tensor<8xf32> {fsdp.input = {name = "x"}})
+    -> (tensor<4xf32> {fsdp.state = @h0.param}, tensor<4xf32> {fsdp.state = @h1.param}) {
+  %b1 = fsdp.launch @backward(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %g1 = fsdp.reduce_scatter %b1 on @mesh["shard"] divisor 2 : tensor<8xf32> -> tensor<4xf32>
+  %b0 = fsdp.launch @backward(%b1) : (tensor<8xf32>) -> tensor<8xf32>
+  %g0 = fsdp.reduce_scatter %b0 on @mesh["shard"] divisor 2 : tensor<8xf32> -> tensor<4xf32>
+  %r = fsdp.launch @rate() : () -> tensor<f32>
+  %u0:2 = fsdp.launch @update(%w0, %g0, %g0, %r) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %u1:2 = fsdp.launch @update(%w1, %g1, %g1, %r) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  fsdp.return %u0#0, %u1#0 : tensor<4xf32>, tensor<4xf32>
 }
 
 // Where the rate depends on all gradients, updates stay.

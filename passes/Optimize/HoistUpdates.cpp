@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Analysis/Step/ArenaPlan.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
+#include "fsdp/Cost/FormatBytes.h"
 #include "fsdp/Passes/ArenaPlaces.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -24,15 +26,22 @@ using namespace mlir::fsdp;
 // Analysis
 //===----------------------------------------------------------------------===//
 
-/// Launches that read what was reloaded of a state on the host.
-static SmallVector<LaunchOp> getUpdates(ProgramOp program) {
-  return llvm::filter_to_vector(
-      program.getBody().front().getOps<LaunchOp>(), [](LaunchOp launch) {
-        return llvm::any_of(launch->getOperands(), [](Value operand) {
-          auto reload = operand.getDefiningOp<ReloadOp>();
-          return reload && isa<BlockArgument>(reload.getInput());
-        });
-      });
+/// Whether @launch reads what was reloaded of a state on the host.
+static bool reloadsState(LaunchOp launch) {
+  return llvm::any_of(launch->getOperands(), [](Value operand) {
+    auto reload = operand.getDefiningOp<ReloadOp>();
+    return reload && isa<BlockArgument>(reload.getInput());
+  });
+}
+
+/// Whether @launch makes new values of a flat parameter's shard.
+static bool updatesParameter(LaunchOp launch, const ProgramStates &states) {
+  return llvm::any_of(launch->getUses(), [&](OpOperand &use) {
+    StateOp state = isa<fsdp::ReturnOp>(use.getOwner())
+                        ? states.getWritten(use.getOperandNumber())
+                        : StateOp();
+    return state && state.getKind() == StateKind::parameter;
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -111,18 +120,36 @@ static void apply(LaunchOp update, const Hoist &hoist) {
 
 namespace {
 struct HoistUpdates : fsdp::impl::HoistUpdatesBase<HoistUpdates> {
+  using HoistUpdatesBase::HoistUpdatesBase;
+
   void runOnOperation() override {
     ProgramOp program = getOperation();
     ProgramStates states(program);
     bool isChanged = false;
-    for (LaunchOp update : getUpdates(program))
+    FailureOr<ArenaPlan> before = failure();
+    if (all && failed(before = planArena(program)))
+      return signalPassFailure();
+    for (LaunchOp update :
+         llvm::to_vector(program.getBody().front().getOps<LaunchOp>())) {
+      if (!reloadsState(update) && !(all && updatesParameter(update, states)))
+        continue;
       if (Hoist hoist = decide(update, states); hoist.before) {
         apply(update, hoist);
         isChanged = true;
       }
+    }
     if (!isChanged)
-      return markAllAnalysesPreserved();
-    removeArenaPlaces(program);
+      markAllAnalysesPreserved();
+    else
+      removeArenaPlaces(program);
+    if (!all || !getTraits(program.getKind()).updates)
+      return;
+    FailureOr<ArenaPlan> after = planArena(program);
+    if (failed(after))
+      return signalPassFailure();
+    program.emitRemark("updates in backward: the arena takes ")
+        << formatBytes(after->totalBytes) << ", "
+        << formatBytes(before->totalBytes) << " with updates behind it";
   }
 };
 } // namespace

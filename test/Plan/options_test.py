@@ -29,6 +29,7 @@ OPTIONS = {
     "--optimizer-scalars": (0.1, ["weight_decay"]),
     "--attention": (0.2, ["decomposed"]),
     "--offload-optimizer": (0.1, [None]),
+    "--optimizer-in-backward": (0.1, [None]),
 }
 PLANS = {
     "--bucket": (0.2, ["auto", "none"]),
@@ -45,6 +46,7 @@ FSDP = {
 REFUSALS = re.compile(r"^exit 1: .*(that matches a parameter|that is not ignored|or a type of fewer bits, as param-dtype|"
                       r"an optimizer with a state for each element of a parameter|"
                       r"a mesh with a replicate axis for hybrid_shard|"
+                      r"expected .* beside --optimizer-in-backward|"
                       r"expected --strategy auto, full_shard or hybrid_shard beside --reshard-after-forward)", re.DOTALL)
 
 

@@ -310,6 +310,7 @@ OPTIONS = {
     "--clip-norm": None,
     "--skip-nonfinite": None,
     "--offload-optimizer": None,
+    "--optimizer-in-backward": None,
     "--eval-full-precision": None,
     "--cluster": ["cpu-2core", "h100-sxm", "a100-sxm", "none"],
     "--memory-budget": ["1", "100KB", "1MiB", "1e30GiB", "80GiB"],

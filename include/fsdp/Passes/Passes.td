@@ -527,12 +527,12 @@ def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
 }
 
 def HoistUpdates : Pass<"fsdp-hoist-updates", "::mlir::fsdp::ProgramOp"> {
-  let summary = "Runs updates beside backward where states are on the host";
+  let summary = "Runs updates beside backward";
   let description = [{
-    An update that reloads a state moves up, with the launches, views and
-    reloads that it depends on, to before the first reduction after the one that
-    brings its gradient: copies of states then run beside backward, rather than
-    after it. An update that needs
+    An update that reloads a state, with `all` any, moves up, with the launches,
+    views and reloads that it depends on, to before the first reduction after the
+    one that brings its gradient: copies of states then run beside backward, and
+    gradients do not wait for each other. An update that needs
     all gradients (clipping) or whose parameters are read later stays.
 
     ```
@@ -540,6 +540,7 @@ def HoistUpdates : Pass<"fsdp-hoist-updates", "::mlir::fsdp::ProgramOp"> {
     after    reduce 1   backward 0   update 1   reduce 0   update 0
     ```
   }];
+  let options = [Option<"all", "all", "bool", "false", "move each update">];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 

@@ -113,6 +113,11 @@ struct KernelOptions : PipelineOptions {
       llvm::cl::desc("Optimizer states with an element per element of a "
                      "parameter are in the host's memory between updates"),
       llvm::cl::init(false)};
+  Option<bool> optimizerInBackward{
+      *this, "optimizer-in-backward",
+      llvm::cl::desc("Update a unit right after its gradients are reduced, and "
+                     "say what that does to the arena"),
+      llvm::cl::init(false)};
   Option<std::string> checkpoint{
       *this, "checkpoint", llvm::cl::value_desc("rule"),
       llvm::cl::desc(

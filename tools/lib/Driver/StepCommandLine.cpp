@@ -170,6 +170,36 @@ OptionRule StepCommandLine::getProfileRule() const {
           true};
 }
 
+/// What stands in the way of updates beside backward.
+static llvm::Error checkUpdates(const StepOptions &options) {
+  const char *waits = "an update would wait for the gradients of all units";
+  OptionRule rules[] = {{nullptr,
+                         "--clip-norm",
+                         options.partition.clip ? "one" : "",
+                         {},
+                         waits,
+                         true},
+                        {nullptr,
+                         "--skip-nonfinite",
+                         options.partition.skipNonfinite ? "one" : "",
+                         {},
+                         waits,
+                         true},
+                        {nullptr,
+                         "--order",
+                         getWord<Order>(options.schedule.order),
+                         {getWord(Order::fsdp), getWord(Order::in_order)},
+                         "the scheduler runs updates where they cost least "
+                         "time, and earlier where "
+                         "memory asks for it"}};
+  if (options.kernels.optimizerInBackward)
+    for (const OptionRule &rule : rules)
+      if (!holds(rule) &&
+          (rule.isExcluded || !options.schedule.cluster.empty()))
+        return refuse("optimizer-in-backward", rule);
+  return llvm::Error::success();
+}
+
 llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
   OptionRule rule{nullptr,
                   "--strategy",
@@ -197,7 +227,7 @@ llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
   if (options.schedule.recompute == sched::PlanRules::Recompute::Full &&
       !holds(partly))
     return refuse("recompute full", partly);
-  return llvm::Error::success();
+  return checkUpdates(options);
 }
 
 llvm::Error mlir::fsdp::expectApart(llvm::ArrayRef<NamedFile> outputs,
