@@ -489,20 +489,6 @@ func.func @forward_backward(
 
 // -----
 
-// Case: a note that is no text.
-// input_c26
-// expected-error @below {{input_c26: expected a list of texts in fsdp.notes, got [1]}}
-module attributes {fsdp.notes = [1]} {
-  func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
-      -> (tensor<f32> {fsdp.loss},
-          tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
-    %loss = arith.constant dense<0.0> : tensor<f32>
-    return %loss, %w : tensor<f32>, tensor<4xf32>
-  }
-}
-
-// -----
-
 // Case: a check that says nothing.
 // input_c21
 module attributes {fsdp.verified = ""} {

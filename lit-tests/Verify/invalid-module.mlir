@@ -179,6 +179,20 @@ module {
 
 // -----
 
+// Case: a note that is no text.
+// input_c26
+// expected-error @below {{input_c26: expected a list of texts in fsdp.notes, got [1]}}
+module attributes {fsdp.notes = [1]} {
+  func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
+      -> (tensor<f32> {fsdp.loss},
+          tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+    %loss = arith.constant dense<0.0> : tensor<f32>
+    return %loss, %w : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
 // Case: code for the assembler.
 // input_c18
 // expected-error @below {{input_c18: expected attributes of fsdp among fsdp.modules, fsdp.verified, fsdp.notes, fsdp.optimizer_spec, fsdp.optimizer_groups, and none of llvm or dlti, got 'llvm.module_asm' on the module}}
