@@ -120,10 +120,13 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   pm.addNestedPass<ProgramOp>(createMarkCheckpoints({options.checkpoint}));
   if (options.offloadOptimizer)
     pm.addPass(createOffloadOptimizer());
-  if (options.offloadOptimizer || options.optimizerInBackward)
+  if (options.offloadParameters)
+    pm.addPass(createOffloadParameters());
+  bool areOnHost = options.offloadOptimizer || options.offloadParameters;
+  if (areOnHost || options.optimizerInBackward)
     pm.addNestedPass<ProgramOp>(
         createHoistUpdates({options.optimizerInBackward}));
-  if (options.offloadOptimizer)
+  if (areOnHost)
     pm.addPass(createLayoutState());
 }
 

@@ -63,7 +63,7 @@ llvm::Expected<ClusterCost> mlir::fsdp::sched::createClusterCost(
   if (hostState && hostState > cluster.host->memoryBytes)
     return llvm::createStringError(
         "expected at most " + std::to_string(cluster.host->memoryBytes) +
-        " bytes of optimizer states on the host (memory_gib of links.host of "
+        " bytes of states on the host (memory_gib of links.host of "
         "cluster " +
         cluster.name + "), got " + std::to_string(hostState));
   QueueLinks links = getQueueLinks(

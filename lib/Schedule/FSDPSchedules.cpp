@@ -62,12 +62,14 @@ private:
 };
 } // namespace
 
-/// Segments before each transfer: no queue overtakes itself.
+/// Segments before each transfer: no queue overtakes itself, nor what it reads,
+/// which is of a queue before it here.
 std::vector<Id> FSDPOrder::findPlaces() const {
   std::vector<Id> place = getPlaceFloor(problem).place;
-  for (int q = 1; q != kNumQueues; ++q) {
+  for (Queue queue : {Queue::Reduce, Queue::AllReduce, Queue::D2H, Queue::H2D,
+                      Queue::AllGather}) {
     Id last = 0;
-    for (Id t : getQueueOrder(problem, Queue(q))) {
+    for (Id t : getQueueOrder(problem, queue)) {
       for (Id a : before[t])
         last = std::max(last, place[a]);
       last = place[t] = std::max(last, place[t]);
@@ -79,7 +81,7 @@ std::vector<Id> FSDPOrder::findPlaces() const {
 void FSDPOrder::sortByPlace(llvm::ArrayRef<Id> place) {
   gathers.resize(problem.spine.size() + 1);
   others.resize(problem.spine.size() + 1);
-  for (Queue q : {Queue::AllGather, Queue::H2D})
+  for (Queue q : {Queue::H2D, Queue::AllGather})
     for (Id t : getQueueOrder(problem, q))
       gathers[place[t]].push_back(t);
   for (Queue q : {Queue::D2H, Queue::Reduce})

@@ -148,8 +148,8 @@ void Machine::buildStreams(llvm::ArrayRef<int> lastTail) {
   }
 }
 
-/// Gathers and fetches take their memory in the order of first use, or leave
-/// room for those that they overtake.
+/// Gathers and fetches take their memory in the order of first use, a fetch
+/// before the gather that reads it, or leave room for those that they overtake.
 void Machine::rankGathers() {
   for (int stream = 0; stream != kNumStreams; ++stream)
     if (isGather(stream) && !streams[stream].empty())
@@ -159,7 +159,8 @@ void Machine::rankGathers() {
       byRank.push_back({int8_t(stream), i});
   llvm::sort(byRank, [&](Ref a, Ref b) {
     auto key = [&](Ref r) {
-      return std::make_tuple(problem.transfers[item(r).transfer].firstUse,
+      const Transfer &transfer = problem.transfers[item(r).transfer];
+      return std::make_tuple(transfer.firstUse, transfer.queue != Queue::H2D,
                              r.stream, r.index);
     };
     return key(a) < key(b);

@@ -32,6 +32,8 @@ static bool mayRead(Queue reader, Queue maker) {
     return maker == Queue::Reduce || maker == Queue::AllReduce;
   case Queue::H2D:
     return maker == Queue::D2H;
+  case Queue::AllGather:
+    return maker == Queue::H2D;
   default:
     return false;
   }
@@ -78,6 +80,10 @@ static std::string checkTransfer(const ScheduleProblem &p, Id t) {
       return fail("expected to read nothing of queue " +
                   Twine(int(p.transfers[a].queue)) + ", got transfer " +
                   Twine(a));
+    if (gathers && isFetch(p.transfers[a].queue) &&
+        p.transfers[a].firstUse > x.firstUse)
+      return fail("expected the fetch that it reads to be used by segment " +
+                  Twine(x.firstUse) + ", got transfer " + Twine(a));
   }
   return "";
 }

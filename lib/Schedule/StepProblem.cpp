@@ -146,6 +146,15 @@ void Builder::addTransfers() {
           transfer.lastUse = std::max(transfer.lastUse, place);
         }
   }
+  // Shards that are fetched for a gather.
+  for (Transfer &gather : transfers)
+    for (Id from : gather.after)
+      if (Transfer &fetch = transfers[from]; fetch.queue == Queue::H2D) {
+        Id place = gather.firstUse;
+        fetch.firstUse =
+            fetch.firstUse < 0 ? place : std::min(fetch.firstUse, place);
+        fetch.lastUse = std::max(fetch.lastUse, place);
+      }
 }
 
 void Builder::addFloating() {

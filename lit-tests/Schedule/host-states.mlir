@@ -2,7 +2,7 @@
 // RUN: fsdp-opt %s --pass-pipeline='builtin.module(fsdp-offload-optimizer,fsdp-layout-state,fsdp.program(fsdp-plan-arena,fsdp-schedule-step{order=scheduled cluster=%clusters/h100-sxm.json},fsdp-plan-arena,fsdp-verify-schedule))' | FileCheck %s
 // RUN: sed 's/"memory_gib": 224/"memory_gib": 0.00000001/' %clusters/h100-sxm.json > %t.json
 // RUN: not fsdp-opt %s --pass-pipeline='builtin.module(fsdp-offload-optimizer,fsdp-layout-state,fsdp.program(fsdp-plan-arena,fsdp-schedule-step{cluster=%t.json},fsdp-plan-arena,fsdp-verify-schedule))' 2>&1 | FileCheck %s --check-prefix=LIMIT
-// LIMIT: error: expected at most 10 bytes of optimizer states on the host (memory_gib of links.host of cluster {{.*}}), got 16
+// LIMIT: error: expected at most 10 bytes of states on the host (memory_gib of links.host of cluster {{.*}}), got 16
 
 // The state is reloaded into the update and its new value is copied to where it was, on queues of their own; the host
 // must have room for it.

@@ -196,6 +196,7 @@ json::Array ManifestWriter::getFlatParams() {
         {"shard_axes", toJson(flat.getShardAxes())},
         {"trainable", flat.getTrainable()},
         {"per_rank", flat.getTrainable() && flat.isRankOwn()},
+        {"memory", isa<HostType>(state.getType()) ? "host" : "device"},
         {"offset", int64_t(*state.getOffset())},
         {"members", std::move(members)},
         {"states", flat.getTrainable() ? getStates(flat) : json::Array()}});

@@ -200,6 +200,7 @@ FlatParam readFlatParam(const JsonReader &json,
   flat.shardAxes = readAxes(json["shard_axes"], mesh);
   flat.trainable = json["trainable"].boolean();
   flat.perRank = json["per_rank"].boolean();
+  flat.memory = readMemory(json["memory"]);
   flat.offset = readOffset(json["offset"]);
   json["members"].forEach([&](const JsonReader &member) {
     flat.members.push_back(readMember(member, flat.dtype));

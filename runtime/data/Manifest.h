@@ -80,7 +80,8 @@ struct FlatParam {
   std::vector<int> shardAxes; // indices into mesh, increasing
   bool trainable = true;
   bool perRank = false; // each rank trains its own; shardAxes are empty
-  int64_t offset = 0;   // bytes, of this rank's shard
+  fsdp_rt_memory memory = FSDP_RT_DEVICE;
+  int64_t offset = 0; // bytes, of this rank's shard
   std::vector<Member> members;
   std::vector<OptimizerState> states;
 };

@@ -179,8 +179,12 @@ Status checkStates(const Manifest &manifest, Ranges &state, Ranges &hostState) {
     std::string path = indexed("flat_params", i);
     if (Status s = checkFlatParam(manifest, flat, path))
       return s;
-    if (Status s = state.add(flat.offset,
-                             flat.shardNumel * dtypeSize(flat.dtype), path))
+    auto arenaOf = [&](fsdp_rt_memory memory) -> Ranges & {
+      return memory == FSDP_RT_HOST ? hostState : state;
+    };
+    if (Status s = arenaOf(flat.memory)
+                       .add(flat.offset,
+                            flat.shardNumel * dtypeSize(flat.dtype), path))
       return s;
     for (size_t k = 0; k < flat.states.size(); ++k) {
       const OptimizerState &it = flat.states[k];
@@ -191,9 +195,9 @@ Status checkStates(const Manifest &manifest, Ranges &state, Ranges &hostState) {
             first->second->dtype == it.dtype && first->second->init == it.init)
           continue;
       }
-      Ranges &arena = it.memory == FSDP_RT_HOST ? hostState : state;
-      if (Status s = arena.add(it.offset, count * dtypeSize(it.dtype),
-                               path + "." + indexed("states", k)))
+      if (Status s =
+              arenaOf(it.memory).add(it.offset, count * dtypeSize(it.dtype),
+                                     path + "." + indexed("states", k)))
         return s;
     }
   }

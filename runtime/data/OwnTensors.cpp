@@ -22,7 +22,7 @@ static std::vector<OwnTensor> collect(const Manifest &manifest, bool all) {
                          offset + member.offset * dtypeSize(dtype)});
     };
     for (const Member &member : flat.members) {
-      add("params/", member, "", flat.dtype, FSDP_RT_DEVICE, flat.offset);
+      add("params/", member, "", flat.dtype, flat.memory, flat.offset);
       for (const OptimizerState &state : flat.states)
         if (!state.scalar)
           add("optimizer/", member, "." + state.name, state.dtype, state.memory,

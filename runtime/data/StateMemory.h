@@ -13,8 +13,8 @@
 
 namespace fsdp::rt::data {
 
-/// A rank's two memories. Parameters, buffers and accumulators are in the
-/// device's, optimizer states where the manifest says.
+/// A rank's two memories. Buffers and accumulators are in the device's,
+/// parameters and optimizer states where the manifest says.
 struct StateMemory {
   hal::Memory *device = nullptr;
   hal::Memory *host = nullptr; // may be null where no state is there
@@ -23,7 +23,7 @@ struct StateMemory {
     return {memory == FSDP_RT_HOST ? host : device, offset};
   }
   hal::Location at(const FlatParam &flat) const {
-    return {device, flat.offset};
+    return at(flat.memory, flat.offset);
   }
   hal::Location at(const Buffer &buffer) const {
     return {device, buffer.offset};

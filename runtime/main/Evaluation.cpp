@@ -126,8 +126,8 @@ public:
       whole.resize(size_t(output.bytes()));
       for (int root = 0; root < ranks_; ++root) {
         if (Status s =
-                rank.pass(root, output.offset, file_ ? whole.data() : nullptr,
-                          output.bytes()))
+                rank.pass(root, {&rank.device(), output.offset},
+                          file_ ? whole.data() : nullptr, output.bytes()))
           return s;
         int64_t row = (step - 1) * ranks_ + root;
         if (file_ && !failure_ && row < rankBatches_)

@@ -177,13 +177,13 @@ Status Rank::addLoss(const Program &program, LossSum &sum) const {
   return Status::ok();
 }
 
-Status Rank::pass(int root, int64_t offset, char *dst, int64_t bytes) {
+Status Rank::pass(int root, hal::Location from, char *dst, int64_t bytes) {
   constexpr int64_t chunkBytes = 1 << 16;
   char chunk[chunkBytes];
   for (int64_t done = 0; done < bytes; done += chunkBytes) {
     int64_t now = std::min(chunkBytes, bytes - done);
     if (root == number())
-      if (Status s = device().download(offset + done, chunk, now))
+      if (Status s = from.memory->download(from.offset + done, chunk, now))
         return s;
     if (Status s = ranks_.world().broadcast(chunk, chunk, now, root))
       return s;
@@ -198,9 +198,10 @@ Status Rank::readTensor(const std::string &name, char *whole) {
   if (!tensor.isOk())
     return tensor.status();
   if (!tensor->flat)
-    return pass(0, tensor->buffer->offset, whole, tensor->bytes());
+    return pass(0, memory().at(*tensor->buffer), whole, tensor->bytes());
 
   const FlatParam &flat = *tensor->flat;
+  hal::Location at = memory().at(flat);
   int64_t size = dtypeSize(flat.dtype);
   for (int root = 0; root < host_.size(); ++root) {
     if (!isFirstReplica(manifest_, root, flat.shardAxes))
@@ -208,7 +209,7 @@ Status Rank::readTensor(const std::string &name, char *whole) {
     for (const Piece &piece :
          piecesOf(flat, placeAlong(manifest_, root, flat.shardAxes)))
       if (piece.member == tensor->member)
-        if (Status s = pass(root, flat.offset + piece.shardBegin * size,
+        if (Status s = pass(root, at + piece.shardBegin * size,
                             whole ? whole + piece.memberBegin * size : nullptr,
                             piece.count * size))
           return s;
@@ -223,13 +224,14 @@ Status Rank::writeTensor(const std::string &name, const char *whole) {
   if (!tensor->flat)
     return device().upload(tensor->buffer->offset, whole, tensor->bytes());
   const FlatParam &flat = *tensor->flat;
+  hal::Location at = memory().at(flat);
   int64_t size = dtypeSize(flat.dtype);
   for (const Piece &piece :
        piecesOf(flat, placeAlong(manifest_, number(), flat.shardAxes)))
     if (piece.member == tensor->member)
-      if (Status s = device().upload(flat.offset + piece.shardBegin * size,
-                                     whole + piece.memberBegin * size,
-                                     piece.count * size))
+      if (Status s = at.memory->upload(at.offset + piece.shardBegin * size,
+                                       whole + piece.memberBegin * size,
+                                       piece.count * size))
         return s;
   return Status::ok();
 }

@@ -95,9 +95,9 @@ public:
   /// `whole` must hold the same bytes on every rank of this process's.
   Status writeTensor(const std::string &name, const char *whole);
 
-  /// Copies `bytes` at `offset` of rank `root`'s device to `dst` of every rank
+  /// Copies `bytes` at `from` of rank `root`'s memory to `dst` of every rank
   /// that gives one. Collective.
-  Status pass(int root, int64_t offset, char *dst, int64_t bytes);
+  Status pass(int root, hal::Location from, char *dst, int64_t bytes);
 
   int number() const { return host_.rank(); }
   /// The device's memory, and both.

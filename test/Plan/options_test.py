@@ -29,6 +29,7 @@ OPTIONS = {
     "--optimizer-scalars": (0.1, ["weight_decay"]),
     "--attention": (0.2, ["decomposed"]),
     "--offload-optimizer": (0.1, [None]),
+    "--offload-parameters": (0.1, [None]),
     "--optimizer-in-backward": (0.1, [None]),
 }
 PLANS = {

@@ -167,6 +167,7 @@ json makeManifest(int replicas, int shards,
                  {"shard_axes", axes},
                  {"trainable", true},
                  {"per_rank", false},
+                 {"memory", "device"},
                  {"offset", reserve(manifest, shard * size)},
                  {"members", members}};
     flat["states"] = {{{"name", "exp_avg"},

@@ -310,6 +310,7 @@ OPTIONS = {
     "--clip-norm": None,
     "--skip-nonfinite": None,
     "--offload-optimizer": None,
+    "--offload-parameters": None,
     "--optimizer-in-backward": None,
     "--eval-full-precision": None,
     "--cluster": ["cpu-2core", "h100-sxm", "a100-sxm", "none"],

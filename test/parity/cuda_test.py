@@ -215,7 +215,8 @@ class Cuda(StepTest):
         cases = [((), ())]
         if fixture.name == "gpt2":
             cases += [(("--guard",), ()), (("--accumulate-in", "shard"), ("--accumulate", 2)),
-                      (("--cluster", "h100-sxm", "--offload-optimizer"), ()),
+                      (("--cluster", "h100-sxm", "--offload-optimizer", "--offload-parameters"), ()),
+                      (("--offload-parameters",), ()),
                       (("--cluster", "h100-sxm", "--offload", "full", "--guard"), ())]
         for options, run in cases:
             program = self.compile(fixture, "shard=1", *(CUDA if options else BOTH), *options)

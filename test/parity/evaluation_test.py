@@ -91,7 +91,7 @@ class Evaluation(StepTest):
     def test_outputs(self):
         for mesh, options in (("shard=1", ()), ("shard=2", ()), ("shard=4", ()), ("shard=2,replicate=2", ()),
                               ("shard=2", ("--strategy", "no_shard")), ("shard=2", ("--guard",)),
-                              ("shard=2", ("--cluster", "cpu-2core"))):
+                              ("shard=2", ("--offload-parameters",)), ("shard=2", ("--cluster", "cpu-2core"))):
             for backend in ("local", "mpi") if HAS_MPI and not options else ("local",):
                 with self.subTest(mesh=mesh, options=options, backend=backend):
                     self.check_outputs(mesh, *options, backend=backend)

@@ -33,7 +33,7 @@ PLACES = {
     "wrap": {wrap: ("--wrap", wrap) for wrap in ("blocks", "none", "pieces", "size:5000")},
     "accumulate": {"none": (), "shard": ("--accumulate-in", "shard"), "whole": ("--accumulate-in", "whole")},
     "memory": {"none": (), "every": ("--checkpoint", "every=1"), "selective": ("--checkpoint", "selective"),
-               "full": ("--recompute", "full"), "offload": ("--offload-optimizer",)},
+               "full": ("--recompute", "full"), "offload": ("--offload-optimizer",), "parameters": ("--offload-parameters",)},
     "whole": {"none": (), "biases": ("--replicate", "*.bias")},
     "order": {"as it stands": (), "planned": ("--cluster", "h100-sxm"),
               "fsdp": ("--cluster", "h100-sxm", "--order", "fsdp")},

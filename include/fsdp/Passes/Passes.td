@@ -501,48 +501,7 @@ def OffloadActivations : Pass<"fsdp-offload-activations", "::mlir::fsdp::Program
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
-def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
-  let summary = "Keeps optimizer states in the host's memory between programs";
-  let description = [{
-    The optimizer states of flat parameters, which have an element for each
-    element of one (Adam's exp_avg and exp_avg_sq, the momentum of SGD), become
-    states on the host. A program that reads one copies it to the device right
-    before the first op that does, and copies its new value back right after the
-    op that makes it. Programs that do not update are left alone. States lose
-    their places (run fsdp-layout-state after it).
-
-    ```
-    before   update(w, grad, m) -> w', m'
-    after    reload(m)   update(w, grad, m) -> w', m'   offload(m')
-    ```
-
-    Constraints:
-    - offload_optimizer_c1: the module has such a state.
-    - offload_optimizer_c2: a program returns for one what it computes, or the
-      value that it had, and that value for nothing else.
-    - offload_optimizer_c3: a launch computes the new value of the old one, so
-      that no order of the copies writes over what is yet to be read.
-  }];
-  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
-}
-
-def HoistUpdates : Pass<"fsdp-hoist-updates", "::mlir::fsdp::ProgramOp"> {
-  let summary = "Runs updates beside backward";
-  let description = [{
-    An update that reloads a state, with `all` any, moves up, with the launches,
-    views and reloads that it depends on, to before the first reduction after the
-    one that brings its gradient: copies of states then run beside backward, and
-    gradients do not wait for each other. An update that needs
-    all gradients (clipping) or whose parameters are read later stays.
-
-    ```
-    before   reduce 1   backward 0   reduce 0   update 1   update 0
-    after    reduce 1   backward 0   update 1   reduce 0   update 0
-    ```
-  }];
-  let options = [Option<"all", "all", "bool", "false", "move each update">];
-  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
-}
+include "fsdp/Passes/StatePasses.td"
 
 def GroupCollectives : Pass<"fsdp-group-collectives", "::mlir::fsdp::ProgramOp"> {
   let summary = "Brings collectives of a group together (applies fsdp.group)";

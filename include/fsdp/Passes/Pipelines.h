@@ -113,6 +113,11 @@ struct KernelOptions : PipelineOptions {
       llvm::cl::desc("Optimizer states with an element per element of a "
                      "parameter are in the host's memory between updates"),
       llvm::cl::init(false)};
+  Option<bool> offloadParameters{
+      *this, "offload-parameters",
+      llvm::cl::desc("Shards of parameters are in the host's memory; each pass "
+                     "copies what it gathers"),
+      llvm::cl::init(false)};
   Option<bool> optimizerInBackward{
       *this, "optimizer-in-backward",
       llvm::cl::desc("Update a unit right after its gradients are reduced, and "

@@ -73,9 +73,10 @@ struct Transfer {
   /// The segment that completes its input; -1 if that is there from the start.
   Id ready = -1;
   /// Transfers that it reads: reductions before a reduction, the copy to the
-  /// host before a fetch.
+  /// host before a fetch, the fetch of a shard before its gather.
   llvm::SmallVector<Id, 1> after;
-  /// First and last segment that read its result; -1: tails only.
+  /// First and last segment that read its result; -1: tails only. Of a fetch
+  /// that a gather reads, the first one that reads what that brings counts.
   Id firstUse = -1, lastUse = -1;
   /// Its result: from its start to the end of `lastUse`, or to the last tail
   /// that reads it. 0 where it works in place.

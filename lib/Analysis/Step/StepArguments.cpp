@@ -99,10 +99,14 @@ Operation *fsdp::getForwardEnd(ProgramOp step) {
 static bool isSame(Value a, Value b) {
   if (a == b)
     return true;
+  if (auto copy = a.getDefiningOp<ReloadOp>(),
+      other = b.getDefiningOp<ReloadOp>();
+      copy && other)
+    return copy.getInput() == other.getInput();
   auto first = a.getDefiningOp<LaunchOp>(),
        second = b.getDefiningOp<LaunchOp>();
   return first && second && first.getKernel() == second.getKernel() &&
-         first.getInputs() == second.getInputs() &&
+         llvm::equal(first.getInputs(), second.getInputs(), isSame) &&
          cast<OpResult>(a).getResultNumber() ==
              cast<OpResult>(b).getResultNumber();
 }

@@ -58,8 +58,11 @@ Id UnitFinder::getUnit(StringRef name) {
   return it->second;
 }
 
-/// The unit whose shard the argument @value is; -1 for other values.
+/// The unit whose shard the argument @value is, or a copy of it from the host;
+/// -1 for other values.
 Id UnitFinder::getShardUnit(Value value) {
+  if (auto copy = value.getDefiningOp<ReloadOp>())
+    value = copy.getInput();
   auto arg = dyn_cast<BlockArgument>(value);
   auto shard = arg ? states.getShard(arg.getArgNumber()) : FlatSymbolRefAttr();
   return shard ? getUnit(shard.getValue()) : -1;

@@ -104,12 +104,12 @@ func.func @state_in_a_function() {
 // -----
 
 // state_c7
-// expected-error @below {{expected an optimizer state of a flat parameter in the host's memory, got kind optimizer of no flat parameter}}
+// expected-error @below {{expected a parameter, or an optimizer state of a flat parameter, in the host's memory, got kind optimizer of no flat parameter}}
 fsdp.state @p optimizer "p" : !fsdp.host<tensor<4xf32>>
 
 // -----
 
-// expected-error @below {{expected an optimizer state of a flat parameter in the host's memory, got kind buffer of no flat parameter}}
+// expected-error @below {{expected a parameter, or an optimizer state of a flat parameter, in the host's memory, got kind buffer of no flat parameter}}
 fsdp.state @p buffer "p" : !fsdp.host<tensor<4xf32>>
 
 // -----

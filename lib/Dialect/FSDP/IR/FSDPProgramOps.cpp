@@ -130,10 +130,11 @@ LogicalResult StateOp::verify() {
     return emitOpError("expected i8 elements in an unsigned buffer, got ")
            << getType();
   // state_c7
-  if (isa<HostType>(getType()) &&
-      (kind != StateKind::optimizer || !getFlatParamAttr()))
-    return emitOpError("expected an optimizer state of a flat parameter in the "
-                       "host's memory, got kind ")
+  bool isOfShard = (kind == StateKind::optimizer && getFlatParamAttr()) ||
+                   kind == StateKind::parameter;
+  if (isa<HostType>(getType()) && !isOfShard)
+    return emitOpError("expected a parameter, or an optimizer state of a flat "
+                       "parameter, in the host's memory, got kind ")
            << stringifyStateKind(kind)
            << (getFlatParamAttr() ? "" : " of no flat parameter");
   return success();
