@@ -36,6 +36,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addPass(createAddOptimizer(optimizer));
   pm.addPass(createDigestTrace({options.name}));
   pm.addPass(createInsertRandom());
+  pm.addPass(createInsertLossScale({options.lossScale}));
   pm.addPass(createBoundRate());
   pm.addPass(createAssignGroups(groups));
   pm.addPass(createLocalizeValues());
@@ -60,7 +61,11 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   pm.addNestedPass<ProgramOp>(createInsertReshards());
   pm.addPass(createAddAccumulation({options.accumulateIn}));
   pm.addNestedPass<ProgramOp>(createCheckLossCount());
-  pm.addPass(createApplyOptimizer({options.clip, options.skipNonfinite}));
+  // A dynamic scale needs steps that may be skipped.
+  bool isDynamic = StringRef(options.lossScale).starts_with("dynamic");
+  pm.addPass(
+      createApplyOptimizer({options.clip, options.skipNonfinite || isDynamic}));
+  pm.addPass(createScaleLoss({options.lossScale}));
   pm.addPass(createExpandRandom());
   pm.addNestedPass<ProgramOp>(createVerifyLifetimes());
 }

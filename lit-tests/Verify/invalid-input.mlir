@@ -16,7 +16,7 @@ func.func private @forward_backward()
 
 // Case: an argument that is two things.
 // input_c2
-// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer, fsdp.input and fsdp.random, got {fsdp.buffer = {fqn = "x"}, fsdp.input = {name = "x"}}}}
+// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer, fsdp.input, fsdp.random and fsdp.loss_scale, got {fsdp.buffer = {fqn = "x"}, fsdp.input = {name = "x"}}}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
     %x: tensor<4xf32> {fsdp.buffer = {fqn = "x"}, fsdp.input = {name = "x"}})
@@ -29,7 +29,7 @@ func.func @forward_backward(
 // -----
 
 // Case: an argument that is nothing.
-// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer, fsdp.input and fsdp.random, got {}}}
+// expected-error @below {{input_c2: expected argument #1 with one of fsdp.param, fsdp.buffer, fsdp.input, fsdp.random and fsdp.loss_scale, got {}}}
 func.func @forward_backward(
     %w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
     %x: tensor<4xf32>)

@@ -180,8 +180,8 @@ module {
 // -----
 
 // Case: a note that is no text.
-// input_c26
-// expected-error @below {{input_c26: expected a list of texts in fsdp.notes, got [1]}}
+// input_c27
+// expected-error @below {{input_c27: expected a list of texts in fsdp.notes, got [1]}}
 module attributes {fsdp.notes = [1]} {
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss},
@@ -226,7 +226,7 @@ module {
 // Case: what only the compiler writes, on a function, an argument and an op.
 module {
   // expected-error @below {{got 'fsdp.impl' on @forward_backward}}
-  // expected-error @below {{input_c18: expected attributes of fsdp among fsdp.param, fsdp.buffer, fsdp.input, fsdp.random, fsdp.optimizer, and none of llvm or dlti, got 'fsdp.offset' on argument #0 of @forward_backward}}
+  // expected-error @below {{input_c18: expected attributes of fsdp among fsdp.param, fsdp.buffer, fsdp.input, fsdp.random, fsdp.loss_scale, fsdp.optimizer, and none of llvm or dlti, got 'fsdp.offset' on argument #0 of @forward_backward}}
   func.func @forward_backward(%w: tensor<4xf32> {fsdp.offset = 0 : i64, fsdp.param = {fqn = "w"}})
       -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}})
       attributes {fsdp.impl = {cpu = #fsdp.cpu_kernel<@forward_backward, grid = 1, grain = 1, scratch = 0, traffic = 0>}} {

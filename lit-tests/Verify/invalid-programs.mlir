@@ -153,7 +153,7 @@ func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
 // input_c25
 // expected-error @below {{input_c25: expected random numbers of kind bits, uniform or normal, got {kind = "gamma", name = "a", site = 0 : i64} for "a"}}
 // expected-error @below {{input_c25: expected at most 4398046511104 elements of 'f32', got 'tensor<4xf64>' for "b"}}
-// expected-error @below {{input_c25: expected sites used once, got 7 for "e" and argument #3}}
+// expected-error @below {{input_c25: expected sites used once, got 7 of argument #3 for "e"}}
 // expected-error @below {{input_c25: expected a site from 0 to 65535, got {kind = "bits", name = "d", site = -1 : i64} for "d"}}
 func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
     %a: tensor<4xf32> {fsdp.random = {name = "a", kind = "gamma", site = 0}},
@@ -179,4 +179,32 @@ func.func @evaluate(%u: tensor<4xf32> {fsdp.random = {name = "u", kind = "unifor
     -> (tensor<f32> {fsdp.loss}) attributes {fsdp.program = "eval"} {
   %loss = arith.constant dense<0.0> : tensor<f32>
   return %loss : tensor<f32>
+}
+
+// -----
+
+// input_c26
+// expected-error @below {{input_c26: expected nothing beside fsdp.loss_scale, and no value, for argument #1, got {fsdp.loss_scale = 2.000000e+00 : f64}}}
+// expected-error @below {{input_c26: expected 'tensor<f32>' for the loss's scale, argument #2, got 'tensor<1xf32>'}}
+// expected-error @below {{input_c26: expected 'tensor<f32>' for the loss's scale, argument #3, got 'tensor<f16>'}}
+// expected-error @below {{input_c26: expected one scale of the loss, got argument #4 and argument #5}}
+func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}},
+    %a: tensor<f32> {fsdp.loss_scale = 2.0}, %b: tensor<1xf32> {fsdp.loss_scale}, %c: tensor<f16> {fsdp.loss_scale},
+    %d: tensor<f32> {fsdp.loss_scale}, %e: tensor<f32> {fsdp.loss_scale})
+    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @forward_backward(%w: tensor<4xf32> {fsdp.param = {fqn = "w"}})
+    -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.grad = {fqn = "w"}}) {
+  %loss = arith.constant dense<0.0> : tensor<f32>
+  return %loss, %w : tensor<f32>, tensor<4xf32>
+}
+// Case: an evaluation that scales its loss.
+// expected-error @below {{input_c26: expected an evaluation that scales no loss, got argument #0 with fsdp.loss_scale}}
+func.func @evaluate(%s: tensor<f32> {fsdp.loss_scale}) -> (tensor<f32> {fsdp.loss}) attributes {fsdp.program = "eval"} {
+  return %s : tensor<f32>
 }

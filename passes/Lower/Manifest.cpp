@@ -547,6 +547,14 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["traced"] = getTraced(traced);
   if (module->hasAttr(names::kSkipsNonfinite))
     manifest["skips_nonfinite"] = true;
+  if (auto scale = module->getAttrOfType<DictionaryAttr>(names::kLossScale)) {
+    auto number = [&](StringRef key) {
+      auto value = scale.getAs<FloatAttr>(key);
+      return toJson(value ? value.getValueAsDouble() : 0);
+    };
+    manifest["loss_scale"] =
+        json::Object{{"backoff", number("backoff")}, {"min", number("min")}};
+  }
   if (auto reduce = module->getAttrOfType<TypeAttr>(names::kReduceDtype))
     manifest["reduce_dtype"] = getDtypeName(reduce.getValue());
   if (hasProductsInTF32())

@@ -239,7 +239,7 @@ void OptimizerApplier::apply(MutableArrayRef<Trained> trained, bool clip,
   // What is scaled is what is counted: all of it.
   Value norm = GradNormOp::create(
       builder, ret->getLoc(), RankedTensorType::get({}, builder.getF32Type()),
-      grads);
+      grads, /*scale=*/Value());
   if (clip)
     scale = createClipCoefficient(norm);
   for (Trained &param : trained) {

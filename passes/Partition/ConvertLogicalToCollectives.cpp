@@ -465,7 +465,7 @@ private:
     ConversionTarget target(getContext());
     target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
                         AccumulateGradOp, ReduceAccumulatedOp, AverageOp,
-                        GradNormOp, UpdateOp>();
+                        LossScaleOp, GradNormOp, UpdateOp>();
     target.addDynamicallyLegalOp<ProgramOp>([&](ProgramOp op) {
       return converter.isSignatureLegal(op.getFunctionType());
     });

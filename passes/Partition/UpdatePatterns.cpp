@@ -25,9 +25,11 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// The sum of squares of a shard, in f32: rows first, then the rows. Long sums
-/// in float32 lose digits; rows also give threads something to share.
-static Value createSquareSum(OpBuilder &builder, Location loc, Value flat) {
+/// The sum of squares of a shard, times @scale where that is not null, in f32:
+/// rows first, then the rows. Long sums in float32 lose digits; rows also give
+/// threads something to share.
+static Value createSquareSum(OpBuilder &builder, Location loc, Value flat,
+                             Value scale) {
   auto type = cast<RankedTensorType>(flat.getType());
   int64_t numel = type.getDimSize(0);
   int64_t row = std::min(numel & -numel, getShardAlignment(numel));
@@ -46,15 +48,26 @@ static Value createSquareSum(OpBuilder &builder, Location loc, Value flat) {
                                                utils::IteratorType::parallel);
     iterators.back() = utils::IteratorType::reduction;
     AffineMap identity = builder.getMultiDimIdentityMap(rank);
+    SmallVector<Value> inputs = {input};
+    SmallVector<AffineMap> maps = {identity, identity.dropResult(rank - 1)};
+    if (square && scale) {
+      inputs.push_back(scale);
+      maps.insert(maps.begin() + 1,
+                  AffineMap::get(rank, 0, builder.getContext()));
+    }
     return linalg::GenericOp::create(
-               builder, loc, resultType, input, init,
-               {identity, identity.dropResult(rank - 1)}, iterators,
+               builder, loc, resultType, inputs, init, maps, iterators,
                [&](OpBuilder &b, Location l, ValueRange args) {
                  Value x = convertScalarToDtype(b, l, args[0], f32,
                                                 /*isUnsignedCast=*/false);
+                 if (inputs.size() > 1)
+                   x = arith::MulFOp::create(
+                       b, l, x,
+                       convertScalarToDtype(b, l, args[1], f32,
+                                            /*isUnsignedCast=*/false));
                  if (square)
                    x = arith::MulFOp::create(b, l, x, x);
-                 x = arith::AddFOp::create(b, l, args[1], x);
+                 x = arith::AddFOp::create(b, l, args.back(), x);
                  linalg::YieldOp::create(b, l, x);
                })
         .getResult(0);
@@ -95,7 +108,7 @@ struct GradNormPattern : LogicalPattern<GradNormOp> {
       // be freed.
       OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPointAfterValue(grad);
-      Value square = createSquareSum(rewriter, loc, grad);
+      Value square = createSquareSum(rewriter, loc, grad, adaptor.getScale());
       rewriter.setInsertionPoint(op);
       MeshOp mesh = symbols.getMesh(flat);
       bool isOwn = flat.isRankOwn();
@@ -151,9 +164,16 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
             rewriter, loc, cast<RankedTensorType>(actual.getType()),
             {actual, adaptor.getScale()},
             [](OpBuilder &b, Location l, ValueRange v) -> Value {
-              Value scale = convertScalarToDtype(b, l, v[1], v[0].getType(),
-                                                 /*isUnsignedCast=*/false);
-              return arith::MulFOp::create(b, l, v[0], scale);
+              // In f32 at least: f16 does not hold all scales.
+              auto own = cast<FloatType>(v[0].getType());
+              Type wide = own.getWidth() < 32 ? Type(b.getF32Type()) : own;
+              auto convert = [&](Value number, Type to) {
+                return convertScalarToDtype(b, l, number, to,
+                                            /*isUnsignedCast=*/false);
+              };
+              return convert(arith::MulFOp::create(b, l, convert(v[0], wide),
+                                                   convert(v[1], wide)),
+                             own);
             });
       inliner.map(formal, actual);
     }

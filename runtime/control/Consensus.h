@@ -45,7 +45,7 @@ public:
   Status agreeOn(const std::vector<Setting> &mine);
 
   /// Of each bit below maxFlags, whether it is set on any rank.
-  static constexpr int maxFlags = 16;
+  static constexpr int maxFlags = 17;
   Result<uint32_t> any(uint32_t mine);
 
   /// Rank 0's text, on all ranks.

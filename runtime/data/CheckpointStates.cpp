@@ -17,6 +17,28 @@
 
 namespace fsdp::rt::data {
 
+/// Of states that belong to the loss, not to a parameter.
+static bool isOfLossScale(const std::string &state) {
+  return state == "loss_scale" || state == "loss_scale_growth";
+}
+
+/// A scale of the loss that only the file or only the program has is no other
+/// optimizer's.
+void CheckpointStates::compareLossScale() {
+  std::set<std::string> saved;
+  for (const TensorInfo &tensor : file_->tensors())
+    if (isOfLossScale(tensor.name.substr(tensor.name.rfind('.') + 1)))
+      saved.insert(tensor.name);
+  bool isOfProgram = false;
+  for (const FlatParam &flat : manifest_->flatParams)
+    for (const OptimizerState &state : flat.states)
+      isOfProgram |= isOfLossScale(state.name);
+  beginsScale_ = manifest_->lossScale && saved.empty();
+  dropsScale_ = !isOfProgram && !saved.empty();
+  if (dropsScale_)
+    droppedStates_ = std::move(saved);
+}
+
 /// Sorts out which parameters have states in the file, in the program, or both.
 /// Names of states hold no dot.
 void CheckpointStates::compareTrained() {
@@ -29,11 +51,13 @@ void CheckpointStates::compareTrained() {
       continue;
     std::string state = tensor.name.substr(dot + 1);
     saved[tensor.name.substr(0, dot)][state] = &tensor;
-    savedNames.insert(std::move(state));
+    if (!droppedStates_.count(tensor.name))
+      savedNames.insert(std::move(state));
   }
   for (const FlatParam &flat : manifest_->flatParams)
     for (const OptimizerState &state : flat.states)
-      presentNames.insert(state.name);
+      if (!beginsScale_ || !isOfLossScale(state.name))
+        presentNames.insert(state.name);
   if (savedNames != presentNames)
     return;
   for (const FlatParam &flat : manifest_->flatParams)
@@ -53,11 +77,15 @@ void CheckpointStates::compareTrained() {
 Result<CheckpointStates> CheckpointStates::open(const SafetensorsReader &file,
                                                 const Manifest &manifest) {
   CheckpointStates states(file, manifest);
+  states.compareLossScale();
   states.compareTrained();
   std::set<std::string> begun(states.begun_.begin(), states.begun_.end());
   std::vector<WantedTensor> wanted;
   for (TensorSpec &spec : optimizerTensors(manifest)) {
-    bool isBegun = begun.count(spec.name.substr(0, spec.name.rfind('.'))) != 0;
+    size_t dot = spec.name.rfind('.');
+    bool isBegun =
+        begun.count(spec.name.substr(0, dot)) != 0 ||
+        (states.beginsScale_ && isOfLossScale(spec.name.substr(dot + 1)));
     wanted.push_back({std::move(spec.name),
                       {},
                       spec.dtype,
@@ -89,6 +117,11 @@ CheckpointStates::notes(const std::string &checkpoint) const {
     lines.push_back(checkpoint + ": the optimizer states of " +
                     listNames(dropped_) +
                     ", which the program does not train, are left out");
+  if (beginsScale_)
+    lines.push_back(checkpoint + ": has no loss scale: it begins anew");
+  if (dropsScale_)
+    lines.push_back(checkpoint + ": the loss scale, which the program does not "
+                                 "have, is left out");
   return lines;
 }
 
@@ -128,7 +161,7 @@ static Status readScalarState(const SafetensorsReader &file,
   }
   if (firstName.empty())
     return Status::ok();
-  if (absent)
+  if (absent && !isOfLossScale(state.name))
     return refuse(
         "one for '" + firstName + "'",
         "none for '" + absent->fqn +

@@ -34,8 +34,11 @@ public:
   static Result<CheckpointStates> open(const SafetensorsReader &file,
                                        const Manifest &manifest);
 
-  /// Whether the same parameters are trained.
-  bool hasAll() const { return begun_.empty() && dropped_.empty(); }
+  /// Whether the same parameters are trained, with a scale of the loss or
+  /// without.
+  bool hasAll() const {
+    return begun_.empty() && dropped_.empty() && !beginsScale_ && !dropsScale_;
+  }
   /// Names in the file of states that no parameter of the program takes.
   const std::set<std::string> &droppedStates() const { return droppedStates_; }
   /// Lines for the user: whose states begin anew, and whose are left out.
@@ -46,6 +49,7 @@ public:
 private:
   CheckpointStates(const SafetensorsReader &file, const Manifest &manifest)
       : file_(&file), manifest_(&manifest) {}
+  void compareLossScale();
   void compareTrained();
 
   const SafetensorsReader *file_;
@@ -53,6 +57,8 @@ private:
   /// Parameters that only the program trains, or only the run that saved.
   std::vector<std::string> begun_, dropped_;
   std::set<std::string> droppedStates_;
+  /// Whether only the program has a scale of the loss, or only the file.
+  bool beginsScale_ = false, dropsScale_ = false;
   std::vector<MatchedTensor> matched_; // as optimizerTensors
 };
 

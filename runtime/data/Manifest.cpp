@@ -523,6 +523,9 @@ void readAll(const JsonReader &json, Manifest &manifest) {
     manifest.traced = readTraced(json["traced"]);
   if (json.has("skips_nonfinite"))
     manifest.skipsNonfinite = json["skips_nonfinite"].boolean();
+  if (json.has("loss_scale"))
+    manifest.lossScale = LossScale{json["loss_scale"]["backoff"].number(),
+                                   json["loss_scale"]["min"].number()};
   if (json.has("reduce_dtype"))
     manifest.reduceDtype = readDtype(json["reduce_dtype"]);
   if (json.has("reduction"))

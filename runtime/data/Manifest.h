@@ -230,12 +230,22 @@ struct CodeTarget {
   std::vector<std::string> features;
 };
 
+/// How a scale of the loss changes that is a state of the program.
+struct LossScale {
+  /// It is multiplied by this after a gradient that is not finite.
+  double backoff = 0.5;
+  /// A run ends whose scale falls below.
+  double least = 0;
+};
+
 struct Manifest {
   std::string name, fingerprint;
   std::optional<TracedProgram> traced; // none: not written by our compiler
   /// The step changes no parameter and no state where the gradient's norm is
   /// not finite.
   bool skipsNonfinite = false;
+  /// Of a program whose steps have the output "loss_scale".
+  std::optional<LossScale> lossScale;
   /// The type that gradients are added up in over ranks, where who compiled the
   /// program asked for it.
   std::optional<Dtype> reduceDtype;

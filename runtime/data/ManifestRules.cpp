@@ -296,6 +296,29 @@ Status checkBounds(const Manifest &manifest) {
   return Status::ok();
 }
 
+/// Programs that update tell the scale, and skip by it.
+Status checkLossScale(const Manifest &manifest) {
+  if (!manifest.lossScale)
+    return Status::ok();
+  const LossScale &scale = *manifest.lossScale;
+  if (!(scale.backoff > 0 && scale.backoff < 1) || !(scale.least >= 0))
+    return Status::failed("loss_scale: expected a backoff between 0 and 1, and "
+                          "a min of at least 0, got " +
+                          std::to_string(scale.backoff) + " and " +
+                          std::to_string(scale.least));
+  if (!manifest.skipsNonfinite)
+    return Status::failed("loss_scale: expected it beside skips_nonfinite");
+  for (const Program &program : manifest.programs) {
+    const Output *output = program.findOutput("loss_scale");
+    if (program.traits().updates &&
+        (!output || output->dtype != FSDP_RT_F32 || !output->shape.empty()))
+      return Status::failed("loss_scale: expected a number among the outputs "
+                            "of " +
+                            program.name + ", F32, named 'loss_scale'");
+  }
+  return Status::ok();
+}
+
 /// What a user may ask of each kind.
 Status checkOutputs(const Program &program) {
   for (auto [name, isNeeded] :
@@ -423,6 +446,8 @@ Status checkManifest(const Manifest &manifest) {
   if (Status s = checkAccumulators(manifest))
     return s;
   if (Status s = checkBounds(manifest))
+    return s;
+  if (Status s = checkLossScale(manifest))
     return s;
   Ranges state(manifest.stateBytes, "arena.state_bytes");
   Ranges hostState(manifest.hostStateBytes, "arena.host_state_bytes",

@@ -70,6 +70,8 @@ std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
   line.addText("step", std::to_string(metrics.step));
   line.add("loss", metrics.loss, digitsOf(lossDtype));
   line.add("grad_norm", metrics.gradNorm, digitsOf(gradNormDtype));
+  if (metrics.lossScale)
+    line.add("loss_scale", *metrics.lossScale, 9);
   if (metrics.learningRate)
     line.add("lr", *metrics.learningRate, 17);
   line.add("step_ms", metrics.stepMs, 9);
@@ -98,14 +100,16 @@ double withoutSignOfNan(double value) {
 }
 
 std::string toConsoleLine(const StepMetrics &metrics) {
-  char text[200], part[40], rate[40] = "";
+  char text[200], part[40], scale[40] = "", rate[40] = "";
+  if (metrics.lossScale)
+    std::snprintf(scale, sizeof scale, " scale: %.6g", *metrics.lossScale);
   if (metrics.learningRate)
     std::snprintf(rate, sizeof rate, " lr: %.4g", *metrics.learningRate);
   std::snprintf(text, sizeof text,
-                "step: %lld loss: %.4f grad_norm: %.4g%s memory: %s tps: %s",
+                "step: %lld loss: %.4f grad_norm: %.4g%s%s memory: %s tps: %s",
                 static_cast<long long>(metrics.step),
                 withoutSignOfNan(metrics.loss),
-                withoutSignOfNan(metrics.gradNorm), rate,
+                withoutSignOfNan(metrics.gradNorm), scale, rate,
                 formatBytes(metrics.memBytes).c_str(),
                 groupDigits(std::llround(metrics.tokensPerSecond)).c_str());
   std::string line = text;

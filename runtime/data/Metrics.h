@@ -23,6 +23,7 @@ namespace fsdp::rt::data {
 struct StepMetrics {
   int64_t step = 0; // from 1
   double loss = 0, gradNorm = 0;
+  std::optional<double> lossScale;    // one that changes
   std::optional<double> learningRate; // of a schedule
   double stepMs = 0; // from the end of the step before, without what was saved
   double tokensPerSecond = 0; // of all ranks together
@@ -50,7 +51,8 @@ std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
 double withoutSignOfNan(double value);
 
 /// "step: 1 loss: 6.9427 grad_norm: 0.7 memory: 1.23MiB tps: 12,345", and where
-/// they are known " lr: 0.0003" behind the norm, " mfu: 43.1 % of bound: 0.87".
+/// they are known " scale: 65536 lr: 0.0003" behind the norm, " mfu: 43.1 % of
+/// bound: 0.87".
 std::string toConsoleLine(const StepMetrics &metrics);
 
 /// Tokens that one step of all ranks sees: the elements of the first integer

@@ -18,7 +18,7 @@ namespace fsdp::rt {
 class AllowedCounts {
 public:
   /// Bits of Consensus::any that are used, from firstBit on.
-  static constexpr int firstBit = 5, countBits = 5, bits = 2 * countBits + 1;
+  static constexpr int firstBit = 6, countBits = 5, bits = 2 * countBits + 1;
 
   /// Of this rank's next micro-batch of the step.
   void add(int64_t count) {

@@ -132,7 +132,7 @@ Status Rank::issue(size_t program) {
     storeNumber(scalar.dtype, scalars_[program][i], number.value);
   }
   request.results.clear();
-  for (const char *name : {"loss", "loss_count", "grad_norm"})
+  for (const char *name : {"loss", "loss_count", "grad_norm", "loss_scale"})
     if (const Output *output = running.findOutput(name);
         output && output->bytes() == dtypeSize(output->dtype)) {
       hal::RunNumber &number = request.results.emplace_back();

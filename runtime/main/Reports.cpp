@@ -141,17 +141,11 @@ void Reports::log(int64_t step, const std::string &line) {
              "; its lines are kept and tried again");
 }
 
-void Reports::step(int64_t step, double loss, double gradNorm,
-                   std::optional<double> learningRate, double seconds,
+void Reports::step(StepMetrics metrics, double seconds,
                    const StepTimes &times) {
   if (!isFirst())
     return;
   const Manifest &manifest = run_.manifest;
-  StepMetrics metrics;
-  metrics.step = step;
-  metrics.loss = loss;
-  metrics.gradNorm = gradNorm;
-  metrics.learningRate = learningRate;
   metrics.stepMs = seconds * 1e3;
   metrics.tokensPerSecond =
       seconds > 0
@@ -162,8 +156,8 @@ void Reports::step(int64_t step, double loss, double gradNorm,
       deviceBytes_ > 0 ? deviceBytes_ : residentBytes() / run_.ranksPerProcess;
   metrics.setRates(work_);
   const Program &program = manifest.train();
-  log(step, toJsonLine(metrics, program.findOutput("loss")->dtype,
-                       program.findOutput("grad_norm")->dtype));
+  log(metrics.step, toJsonLine(metrics, program.findOutput("loss")->dtype,
+                               program.findOutput("grad_norm")->dtype));
   console_->step(metrics);
 }
 

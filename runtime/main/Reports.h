@@ -67,9 +67,8 @@ public:
   /// Warnings that differ in numbers alone are of one kind.
   void warnOnce(const std::string &text);
 
-  void step(int64_t step, double loss, double gradNorm,
-            std::optional<double> learningRate, double seconds,
-            const StepTimes &times);
+  /// What `metrics` has of the step is its number, loss, norm, scale and rate.
+  void step(data::StepMetrics metrics, double seconds, const StepTimes &times);
   void evaluation(int64_t step, double loss, Dtype dtype, int64_t batches);
   /// Whether the run ends since nobody reads its lines.
   bool isUnread() const;

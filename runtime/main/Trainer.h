@@ -76,6 +76,7 @@ private:
   Status evaluateAfter(int64_t step, bool isLast);
   Status evaluateOnly();
   void report(int64_t step, double seconds);
+  std::string noteBackoff(int64_t step);
   /// What any rank found out in a step, as bits.
   enum : uint32_t {
     Interrupted = 1, // a signal came
@@ -83,7 +84,8 @@ private:
     BatchFailed = 4, // the next step has no inputs
     NotFinite = 8,   // loss or gradient norm
     NormNotFinite = 16,
-    FlagsOfRun = 31 // those of AllowedCounts follow
+    ScaleCollapsed = 32, // below what the program was compiled for
+    FlagsOfRun = 63      // those of AllowedCounts follow
   };
   bool isSaveDue(int64_t step) const {
     return saves_ && options_.saveEvery && step % *options_.saveEvery == 0;
@@ -130,7 +132,10 @@ private:
   /// When the step before ended, later by what was evaluated and saved since.
   Clock::time_point stepBegin_;
   double loss_ = 0, gradNorm_ = 0; // of the last step
-  std::string nonfinite_;          // what of them is not finite
+  double lossScale_ = 0;           // of it, where it changes
+  int64_t skippedInRow_ = 0;
+  std::string collapse_;  // why no scale of the loss is left to try
+  std::string nonfinite_; // what of them is not finite
 };
 
 } // namespace fsdp::rt

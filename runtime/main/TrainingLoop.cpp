@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "data/Metrics.h"
 #include "data/Names.h"
+#include "data/Numbers.h"
 #include "main/Interrupt.h"
 #include "main/Trainer.h"
 
@@ -136,6 +138,8 @@ Status Trainer::finishOldest() {
   const bool isLast = at.number == options_.microBatches();
   if (status.isOk() && isLast)
     status = rank_->load(*program.findOutput("grad_norm"), gradNorm_);
+  if (status.isOk() && isLast && manifest_.lossScale)
+    status = rank_->load(*program.findOutput("loss_scale"), lossScale_);
   if (status) {
     // Of another rank, the World has told it.
     run_.record.setStep(at.step, status.message() != host_.failure().message());
@@ -154,7 +158,9 @@ Status Trainer::finishOldest() {
 /// What this rank found in the step that was finished last; 0: in none.
 uint32_t Trainer::foundNonfinite() const {
   uint32_t found = 0;
-  if (!std::isfinite(loss_) || !std::isfinite(gradNorm_))
+  // --stop-on-nan leaves norms to a scale that tries how large they may be.
+  bool isNormAllowed = manifest_.lossScale && options_.stopOnNan;
+  if (!std::isfinite(loss_) || !(std::isfinite(gradNorm_) || isNormAllowed))
     found |= NotFinite;
   if (!std::isfinite(gradNorm_))
     found |= NormNotFinite;
@@ -202,6 +208,8 @@ Status Trainer::passStep(int64_t step, bool holds, Status &end) {
     found |= BatchFailed;
   if (reports_->isUnread())
     found |= OutputGone;
+  if (!collapse_.empty())
+    found |= ScaleCollapsed;
   // A signal may have come to one process only, and to the ranks of one
   // process at different steps: they must all stop at the same one.
   if (InterruptGuard::wasRequested())
@@ -212,7 +220,7 @@ Status Trainer::passStep(int64_t step, bool holds, Status &end) {
   noteUnequalCounts(step, *any);
   uint32_t all = *any & FlagsOfRun;
   if (!holds) {
-    if (!(all & (BatchFailed | OutputGone | Interrupted)))
+    if (!(all & (BatchFailed | OutputGone | Interrupted | ScaleCollapsed)))
       return Status::ok();
     // The step is the last one: what was found in it decides what is saved.
     if (Status s = finishRuns(0))
@@ -252,6 +260,10 @@ Status Trainer::endOf(int64_t step, uint32_t found, const Status &batch) {
   if ((found & NotFinite) && options_.stopOnNan) {
     run_.record.setStep(step);
     return ranks_->announce(Status::failed(nonfinite_ + " (--stop-on-nan)"));
+  }
+  if (found & ScaleCollapsed) {
+    run_.record.setStep(step);
+    return ranks_->announce(Status::failed(collapse_));
   }
   if (step == last)
     return Status::ok();
@@ -311,13 +323,40 @@ Status Trainer::evaluateOnly() {
 }
 
 void Trainer::report(int64_t step, double seconds) {
-  reports_->step(step, loss_, gradNorm_, learningRateOf(step), seconds,
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = loss_;
+  metrics.gradNorm = gradNorm_;
+  if (manifest_.lossScale)
+    metrics.lossScale = lossScale_;
+  metrics.learningRate = learningRateOf(step);
+  reports_->step(std::move(metrics), seconds,
                  rank_->executor().counters().lastStep);
   bool isSkipped = manifest_.skipsNonfinite && !std::isfinite(gradNorm_);
   skipped_ += isSkipped;
+  skippedInRow_ = isSkipped ? skippedInRow_ + 1 : 0;
+  std::string what = isSkipped ? ": its update was skipped" : "";
+  if (isSkipped && manifest_.lossScale)
+    what += noteBackoff(step);
   if (!nonfinite_.empty() && !options_.stopOnNan)
     reports_->warnOnce("step " + std::to_string(step) + ": " + nonfinite_ +
-                       (isSkipped ? ": its update was skipped" : ""));
+                       what);
+}
+
+/// What the scale of the loss becomes after a skipped step. One that falls
+/// without end was not too large: every further step would be skipped.
+std::string Trainer::noteBackoff(int64_t step) {
+  double next = lossScale_ * manifest_.lossScale->backoff;
+  if (next < manifest_.lossScale->least && collapse_.empty())
+    collapse_ = "step " + std::to_string(step) +
+                ": expected a loss scale of at least " +
+                formatNumber(manifest_.lossScale->least) +
+                " (min of fsdp-compile --loss-scale), got " +
+                formatNumber(next) + ": gradients of " +
+                std::to_string(skippedInRow_) +
+                " steps in a row were not finite, whatever the scale";
+  return ", the loss scale falls from " + formatNumber(lossScale_) + " to " +
+         formatNumber(next);
 }
 
 /// `end` is why the run ended early, where it did. What was recorded is kept as

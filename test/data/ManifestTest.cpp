@@ -648,6 +648,49 @@ INSTANTIATE_TEST_SUITE_P(
                            {2},
                            "shape: expected one number, got shape [2]"}));
 
+/// Of a program whose loss has a scale that changes.
+json scaling() {
+  json m = good();
+  m["skips_nonfinite"] = true;
+  m["loss_scale"] = {{"backoff", 0.25}, {"min", 2}};
+  json &program = m["programs"][0];
+  program["outputs"].push_back({{"name", "loss_scale"},
+                                {"dtype", "F32"},
+                                {"shape", json::array()},
+                                {"offset", program["inputs"][0]["offset"]}});
+  return m;
+}
+
+TEST(Manifest, ReadsHowALossScaleChanges) {
+  Manifest read = parsed(scaling());
+  ASSERT_TRUE(read.lossScale.has_value());
+  EXPECT_EQ(read.lossScale->backoff, 0.25);
+  EXPECT_EQ(read.lossScale->least, 2);
+  EXPECT_FALSE(parsed(good()).lossScale.has_value());
+}
+
+class LossScaleRule : public testing::TestWithParam<Broken> {};
+
+TEST_P(LossScaleRule, IsChecked) {
+  json m = scaling();
+  m[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Manifest, LossScaleRule,
+    testing::Values(Broken{"/loss_scale/backoff", 1,
+                           "loss_scale: expected a backoff between 0 and 1"},
+                    Broken{"/loss_scale/min", -1,
+                           "a min of at least 0, got 0.25"},
+                    Broken{"/skips_nonfinite", false,
+                           "loss_scale: expected it beside skips_nonfinite"},
+                    Broken{"/programs/0/outputs/2/name", "scale",
+                           "expected a number among the outputs of train, F32, "
+                           "named 'loss_scale'"},
+                    Broken{"/programs/0/outputs/2/dtype", "F64",
+                           "F32, named 'loss_scale'"}));
+
 TEST(Manifest, OutputsMayTakeTheInputsPlace) {
   json m = good();
   json &program = m["programs"][0];

@@ -63,6 +63,19 @@ TEST(Metrics, ConsoleLine) {
                               "1.23MiB tps: 12,345");
 }
 
+TEST(Metrics, LossScaleIsBesideTheNorm) {
+  StepMetrics m;
+  m.step = 2;
+  m.loss = 1.5;
+  m.gradNorm = INFINITY;
+  m.lossScale = 1 << 28;
+  m.learningRate = 0.5;
+  EXPECT_CONTAINS(toConsoleLine(m),
+                  " grad_norm: inf scale: 2.68435e+08 lr: 0.5 memory: ");
+  EXPECT_CONTAINS(toJsonLine(m, FSDP_RT_F32, FSDP_RT_F32),
+                  "\"grad_norm\":null,\"loss_scale\":268435456,\"lr\":0.5,");
+}
+
 TEST(Metrics, NanHasNoSign) {
   StepMetrics m;
   m.loss = std::copysign(NAN, -1);

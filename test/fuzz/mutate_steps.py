@@ -309,6 +309,7 @@ OPTIONS = {
     "--optimizer-scalars": ["weight_decay", "eps,lr", "beta1,beta2"],
     "--clip-norm": None,
     "--skip-nonfinite": None,
+    "--loss-scale": ["dynamic", "1024", "dynamic:init=4,min=2", "dynamic:growth=0.5", "0x"],
     "--offload-optimizer": None,
     "--offload-parameters": None,
     "--optimizer-in-backward": None,

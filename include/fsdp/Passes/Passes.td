@@ -103,24 +103,7 @@ def AssignGroups : Pass<"fsdp-assign-groups", "::mlir::ModuleOp"> {
   ];
 }
 
-def InsertRandom : Pass<"fsdp-insert-random", "::mlir::ModuleOp"> {
-  let summary = "Arguments that a traced step draws become fsdp.random (L0)";
-}
-
-def ExpandRandom : Pass<"fsdp-expand-random", "::mlir::ModuleOp"> {
-  let summary = "Makes arithmetic on each element's number of fsdp.random (L1)";
-  let description = [{
-    A program that draws gets the scalars `random_seed`, `random_step` and, where
-    something is drawn that ranks do not share, `random_rank`; one for
-    micro-batches reads its `accumulated`, too. Of these, the site and an element's number
-    fsdp.random_word makes the element, in a linalg.generic that fuses as any
-    other elementwise op. docs/random.md says how.
-  }];
-  let dependentDialects = ["::mlir::linalg::LinalgDialect",
-                           "::mlir::tensor::TensorDialect",
-                           "::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect"];
-}
+include "fsdp/Passes/StepPasses.td"
 
 def BoundRate : Pass<"fsdp-bound-rate", "::mlir::ModuleOp"> {
   let summary = "Keeps an optimizer that divides by the rate finite at 0 (L0)";

@@ -93,6 +93,16 @@ struct PartitionOptions : PipelineOptions {
       llvm::cl::desc(
           "A step whose gradient norm is not finite updates nothing"),
       llvm::cl::init(false)};
+  Option<std::string> lossScale{
+      *this, "loss-scale",
+      llvm::cl::value_desc("dynamic[:key=value,..] | number"),
+      llvm::cl::desc(
+          "Backward begins with this number times the loss, and "
+          "gradients are divided by it before they are used, so that "
+          "f16 holds small ones; dynamic, as torch.amp.GradScaler: "
+          "dynamic:init=65536,growth=2,backoff=0.5,interval=2000, and "
+          "min, below which a run ends (default: no scale)"),
+      llvm::cl::init("")};
   Option<bool> evalFullPrecision{
       *this, "eval-full-precision",
       llvm::cl::desc("Evaluations gather and compute as if --param-dtype were "

@@ -196,7 +196,7 @@ void AttributeVerifier::check(Operation *at, DictionaryAttr attrs, Names known,
     check(at, attrs.getValue(), known, where);
 }
 
-/// input_c26
+/// input_c27
 void AttributeVerifier::checkNotes(ModuleOp module) {
   Attribute notes = module->getAttr(names::kNotes);
   auto list = dyn_cast_or_null<ArrayAttr>(notes);
@@ -207,7 +207,7 @@ void AttributeVerifier::checkNotes(ModuleOp module) {
   if (!notes || areTexts)
     return;
   ++errors;
-  emitInputError(module, "input_c26: expected a list of texts in fsdp.notes, "
+  emitInputError(module, "input_c27: expected a list of texts in fsdp.notes, "
                          "got ")
       << notes;
 }
@@ -222,8 +222,9 @@ void AttributeVerifier::checkFunction(func::FuncOp func) {
   else if (isTraced(func))
     known = traced;
   check(func, llvm::to_vector(func->getDiscardableAttrs()), known, name);
-  StringRef arguments[] = {names::kParam, names::kBuffer, names::kInput,
-                           names::kRandom, names::kOptimizerRole};
+  StringRef arguments[] = {names::kParam,     names::kBuffer,
+                           names::kInput,     names::kRandom,
+                           names::kLossScale, names::kOptimizerRole};
   StringRef results[] = {names::kLoss,   names::kLossCount,
                          names::kGrad,   names::kBufferUpdate,
                          names::kOutput, names::kOptimizerRole};

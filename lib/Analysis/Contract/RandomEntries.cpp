@@ -13,7 +13,9 @@
 using namespace mlir;
 using namespace mlir::fsdp;
 
-std::string fsdp::readRandomEntries(DictionaryAttr random, RandomInfo &info) {
+std::string fsdp::readRandomEntries(DictionaryAttr random,
+                                    ArrayRef<RandomInfo> others,
+                                    RandomInfo &info) {
   auto kindWord = random.getAs<StringAttr>("kind");
   std::optional<RandomKind> kind =
       kindWord ? symbolizeRandomKind(kindWord.getValue()) : std::nullopt;
@@ -33,6 +35,10 @@ std::string fsdp::readRandomEntries(DictionaryAttr random, RandomInfo &info) {
     return "a site from 0 to " + std::to_string(fsdp_rt::rng::mostSites - 1) +
            ", got " + debugString(random);
   info.site = site.getInt();
+  for (const RandomInfo &other : others)
+    if (other.site == info.site)
+      return "sites used once, got " + std::to_string(info.site) +
+             " of argument #" + std::to_string(other.arg.getArgNumber());
   auto shared = random.getAs<BoolAttr>("shared");
   if (random.contains("shared") && !shared)
     return "true or false as shared, got " + debugString(random);

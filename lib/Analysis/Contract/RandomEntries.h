@@ -14,10 +14,11 @@
 
 namespace mlir::fsdp {
 
-/// Reads kind, site and whether it is shared into @info, whose argument is set.
-/// Returns what was expected and what is there, "X, got Y"; empty: all is
-/// right.
-std::string readRandomEntries(DictionaryAttr random, RandomInfo &info);
+/// Reads kind, site and whether it is shared into @info, whose argument is set;
+/// @others are the function's that were read before. Returns what was expected
+/// and what is there, "X, got Y"; empty: all is right.
+std::string readRandomEntries(DictionaryAttr random,
+                              ArrayRef<RandomInfo> others, RandomInfo &info);
 
 } // namespace mlir::fsdp
 

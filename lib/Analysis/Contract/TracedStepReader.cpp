@@ -14,6 +14,7 @@
 #include "TracedStepReader.h"
 #include "ArgumentTypes.h"
 #include "Initialiser.h"
+#include "LossScaleArgument.h"
 #include "RandomEntries.h"
 #include "fsdp/Analysis/Contract/TensorSizes.h"
 #include "fsdp/Dialect/FSDP/IR/JsonText.h"
@@ -153,6 +154,12 @@ void StepReader::readArgument(BlockArgument arg) {
   unsigned index = arg.getArgNumber();
   std::string where = "argument #" + std::to_string(index);
   DictionaryAttr attrs = step.func.getArgAttrDict(index);
+  if (attrs && attrs.contains(names::kLossScale)) {
+    // input_c26
+    if (std::string fault = takeLossScale(arg, attrs, step); !fault.empty())
+      error("input_c26: expected ") << fault;
+    return;
+  }
   auto entry = [&](StringRef key) {
     return attrs ? attrs.getAs<DictionaryAttr>(key) : DictionaryAttr();
   };
@@ -162,8 +169,8 @@ void StepReader::readArgument(BlockArgument arg) {
   if (!!param + !!buffer + !!input + !!random != 1) {
     error("input_c2: expected ")
         << where
-        << " with one of fsdp.param, fsdp.buffer, fsdp.input and fsdp.random, "
-           "got "
+        << " with one of fsdp.param, fsdp.buffer, fsdp.input, fsdp.random and "
+           "fsdp.loss_scale, got "
         << (attrs ? Attribute(attrs)
                   : Attribute(DictionaryAttr::get(step.func.getContext())));
     return;
@@ -281,16 +288,11 @@ void StepReader::readRandom(BlockArgument arg, DictionaryAttr random,
           "some for ")
         << name;
   RandomInfo info{arg, RandomKind::bits, 0};
-  if (std::string fault = readRandomEntries(random, info); !fault.empty()) {
+  if (std::string fault = readRandomEntries(random, step.randoms, info);
+      !fault.empty())
     error("input_c25: expected ") << fault << " for " << name;
-    return;
-  }
-  for (const RandomInfo &other : step.randoms)
-    if (other.site == info.site)
-      error("input_c25: expected sites used once, got ")
-          << info.site << " for " << name << " and argument #"
-          << other.arg.getArgNumber();
-  step.randoms.push_back(info);
+  else
+    step.randoms.push_back(info);
 }
 
 void StepReader::readShift(DictionaryAttr input, StringAttr name) {

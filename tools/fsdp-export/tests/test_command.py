@@ -40,7 +40,7 @@ def run(capsys, *args) -> tuple[int, str]:
     ([*TINY, "--inputs", "input_ids,pixels"], "got pixels"),
     ([*TINY, "--inputs", "input_ids"], "expected labels among them"),
     ([*TINY, "--batch", "0"], "expected a positive number, got 0"),
-    ([*TINY, "--dtype", "f16"], "invalid choice: 'f16'"),
+    ([*TINY, "--dtype", "f8"], "invalid choice: 'f8'"),
     ([*TINY, "--optimizer", "adam"], "expected adamw, sgd or none"),
     ([*TINY, "--reference", "2", "--optimizer", "none"], "needs an optimizer"),
     ([*TINY, "--skip-init", "--with-params"], "leaves no values"),

@@ -36,7 +36,9 @@
 // - input_c24: an evaluation has no gradients and updates, and some output.
 // - input_c25: what is drawn has a kind, elements of its type, and a site that
 //   no other has; evaluations draw nothing.
-// - input_c26: fsdp.notes is a list of texts.
+// - input_c26: the loss's scale is one argument, a tensor<f32>; evaluations
+//   have none.
+// - input_c27: fsdp.notes is a list of texts.
 // - optimizer_c1: @optimizer has a body of one block.
 // - optimizer_c2: each argument and result has a role, a name and numbers.
 // - optimizer_c3: types are flat float tensors of dynamic size, or of rank 0.
@@ -156,6 +158,8 @@ struct TracedStep {
   SmallVector<BufferInfo> buffers;
   SmallVector<InputInfo> inputs;
   SmallVector<RandomInfo> randoms;
+  /// What the loss's cotangent is multiplied by; null: nothing.
+  BlockArgument lossScale;
   SmallVector<OutputInfo> outputs;
   SmallVector<ModuleInfo> modules;
   /// The result that is the loss; an evaluation may have none.

@@ -18,7 +18,7 @@ LogicalResult verifyTraced(Operation *op, NamedAttribute attr);
 /// fsdp.modules of a partitioned module; of a traced step, input_c12 says more.
 LogicalResult verifyModules(Operation *op, NamedAttribute attr);
 
-/// fsdp.notes of a partitioned module; of a traced step, input_c26 says it.
+/// fsdp.notes of a partitioned module; of a traced step, input_c27 says it.
 LogicalResult verifyNotes(Operation *op, NamedAttribute attr);
 
 /// fsdp.tuning of a kernel. What values code can have, those who emit it say.

@@ -53,7 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="for models whose configuration has none; default 224")
     add("--inputs", metavar="NAME,..",
         help="inputs of a language model; default input_ids,labels")
-    add("--dtype", choices=["f32", "bf16"],
+    add("--dtype", choices=["f32", "bf16", "f16"],
         help="default: that of hf:DIR's checkpoint, or else f32")
     add("--optimizer", metavar="SPEC",
         help="adamw:lr=1e-3,beta1=0.9,beta2=0.999,eps=1e-8,weight_decay=0.01 "
@@ -85,6 +85,10 @@ def make_parser() -> argparse.ArgumentParser:
         help="keep dropout: its masks are drawn anew in each step, by "
         "--random-seed of the run; --no-dropout sets it to 0, and runs say so; "
         "default on")
+    add("--loss-scale", action="store_true",
+        help="what the loss is multiplied by for backward is an argument, which "
+        "fsdp-compile --loss-scale gives a value: for training in f16; "
+        "default: it is 1")
     add("--seed", type=int, default=0, help="of parameters and batches")
     add("--skip-init", action="store_true",
         help="do not fill large parameters: for models larger than memory")
@@ -161,7 +165,8 @@ def _run(args: argparse.Namespace) -> None:
         optimizer = None
     lines = export(step, args.output, Options(
         optimizer, args.locations, args.with_params, args.reference,
-        args.skew, args.seed, args.verify, evaluation, args.dropout))
+        args.skew, args.seed, args.verify, evaluation, args.dropout,
+        args.loss_scale))
     print(f"{args.output}: " + "\n  ".join(lines))
 
 

@@ -71,6 +71,8 @@ def annotate(module: ir.Module, joint: Joint, root: nn.Module,
         arguments += [{"fsdp.random": ir.DictAttr.get(
             {"name": _text(draw.name), "kind": _text(draw.kind),
              "site": _integer(draw.site)})} for draw in joint.draws]
+        arguments += [{"fsdp.loss_scale": ir.UnitAttr.get()}] * (
+            joint.scales_loss)
         results = [{"fsdp.loss": ir.UnitAttr.get()}]
         results += [{"fsdp.grad": ir.DictAttr.get({"fqn": _text(n)})}
                     for n in joint.gradients]

@@ -41,6 +41,8 @@ class Options:
     evaluation: dict[str, torch.Tensor] | None = None
     # Dropout of train mode stays; else it is set to 0.
     dropout: bool = True
+    # What the loss is multiplied by for backward is an argument.
+    loss_scale: bool = False
 
 
 def export(step: Step, target: Path, options: Options) -> list[str]:
@@ -56,6 +58,7 @@ def export(step: Step, target: Path, options: Options) -> list[str]:
         dropouts = remove_dropout(step.module)
         functions = silence_functions(step)
     draw_by_site(step)
+    step.scales_loss = options.loss_scale
     joint = trace(step, options.verify or bool(options.reference))
     if functions:
         dropouts += [f"{name}()" for name, _ in functions.places]

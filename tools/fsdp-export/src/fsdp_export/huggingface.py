@@ -22,7 +22,8 @@ from .errors import ExportError, nearest
 from .recorder import InitRecorder
 from .step import Step, dtype_name, loss_of
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16,
+          "f16": torch.float16}
 
 # In the order in which they are preferred where an architecture offers more
 # than one. Values: the automatic class and the table of the types it knows.

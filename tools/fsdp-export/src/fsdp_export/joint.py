@@ -20,7 +20,7 @@ from torch import fx
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from . import graphs, messages, ranks, refusals, statefulness, unsigned
+from . import graphs, lossscale, messages, ranks, refusals, statefulness, unsigned
 from .attention import attention_lowering
 from .bounds import Bounds, input_bounds
 from .causality import Prediction, is_cheap, sees_later_tokens
@@ -42,7 +42,8 @@ aten = torch.ops.aten
 class Joint:
     """The joint graph and what its arguments and results are.
 
-    Arguments: `parameters`, `buffers`, `inputs`, `draws`; results: the loss, the
+    Arguments: `parameters`, `buffers`, `inputs`, `draws` and, where it
+    `scales_loss`, the scale; results: the loss, the
     gradients of `gradients` (where it `evaluates`: the outputs of these names),
     the new values of `updates`, and over how many a loss that `is_sum` is one.
     `unused` names
@@ -71,9 +72,15 @@ class Joint:
     checkpointed: list[str] = field(default_factory=list)
     nameless_checkpoints: int = 0
     draws: list[Draw] = field(default_factory=list)
+    scales_loss: bool = False
+
+    def given(self) -> list[torch.Tensor]:
+        """Values of the arguments after the inputs, of a loss times 1."""
+        scale = [torch.ones(())] if self.scales_loss else []
+        return [*(draw.values() for draw in self.draws), *scale]
 
     def run(self, arguments: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The graph's results for parameters, buffers, inputs and draws."""
+        """The graph's results for all arguments."""
         results = graphs.Run(self.graph).run(
             *map(unsigned.as_signed, arguments))
         return self.restore(results)
@@ -167,6 +174,7 @@ def trace(step: Step, compare: bool = True) -> Joint:
         raise ExportError(
             "expected an evaluation without random numbers, got one that draws "
             f"them in {draws[0].path or 'the root module'}")
+    scales_loss = lossscale.make_argument(graph)
     unfolded = graphs.copied(graph)
     fold_constants(graph)
     gradients = [parameters[i].fqn for i in first.gradients]
@@ -175,7 +183,7 @@ def trace(step: Step, compare: bool = True) -> Joint:
     return Joint(graph, unfolded, parameters, buffers, step.inputs,
                  first.outputs or gradients, unused, updates, bounds, shifts,
                  step.evaluates, first.is_sum, first.left_out, first.checkpointed,
-                 first.nameless_checkpoints, draws)
+                 first.nameless_checkpoints, draws, scales_loss)
 
 
 def _check_ranks(step: Step, parameters: Sequence[Held],

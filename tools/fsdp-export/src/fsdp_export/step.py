@@ -65,6 +65,8 @@ class Step:
     around_backward: AbstractContextManager = field(
         default_factory=nullcontext)
     evaluates: bool = False
+    # What backward begins with is an argument (lossscale.py).
+    scales_loss: bool = False
     counted: "SumByCount | None" = None
     notes: list[str] = field(default_factory=list)
     overridden: set[str] = field(default_factory=set)

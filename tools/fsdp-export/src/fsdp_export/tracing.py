@@ -31,7 +31,7 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
-from . import graphs, outside, ranks
+from . import graphs, lossscale, outside, ranks
 from .attention import attention_lowering
 from .checkpointing import Checkpoints
 from .decompositions import forward_decompositions
@@ -202,8 +202,12 @@ class _Run:
         # loss.backward() would suspend the substitution.
         with self._step.around_backward:
             _engine_run_backward(
-                (loss,), (torch.ones_like(loss),), False, False, (),
+                (loss,), (self._cotangent(loss),), False, False, (),
                 allow_unreachable=True, accumulate_grad=True)
+
+    def _cotangent(self, loss: torch.Tensor) -> torch.Tensor:
+        return (lossscale.cotangent(loss) if self._step.scales_loss
+                else torch.ones_like(loss))
 
     def _parameter(self, held: Held, tensor: torch.Tensor) -> torch.Tensor:
         """A leaf in the place of a parameter, with the parameter's hooks."""

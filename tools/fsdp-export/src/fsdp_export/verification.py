@@ -339,7 +339,7 @@ def _compare_graph(judge: _Judge) -> None:
         for i, batch in enumerate(judge.batches):
             got = run([*judge.parameters(i).values(), *buffers.values(),
                        *batch.inputs.values(),
-                       *(d.values() for d in joint.draws)])
+                       *joint.given()])
             judge.compare("the traced graph", i, got)
             buffers |= zip(joint.updates, got[1 + len(joint.gradients):])
 
@@ -364,7 +364,7 @@ def _compare_module(judge: _Judge, module: ir.Module) -> None:
     arguments = [*judge.parameters(last).values(),
                  *judge.buffers(last).values(),
                  *judge.batches[last].inputs.values(),
-                 *(d.values() for d in joint.draws)]
+                 *joint.given()]
     try:
         got = joint.restore(interpreter.run(module, arguments, judge.wide))
     except interpreter.AssertionFailed as error:

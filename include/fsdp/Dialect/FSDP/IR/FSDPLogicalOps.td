@@ -228,11 +228,31 @@ def FSDP_ReduceAccumulatedOp : FSDP_Op<"reduce_accumulated", [
   }];
 }
 
+def FSDP_LossScaleOp : FSDP_Op<"loss_scale", [Pure]> {
+  let summary = "what the step multiplies its loss's cotangent by";
+  let description = [{
+    The scale that gradients carry from the loss to their reduction, so that
+    those which are small stay in the range of f16. It is one number for all
+    ranks, and for all micro-batches of a step. fsdp-insert-loss-scale makes it
+    of the traced step's argument, fsdp-scale-loss replaces it by a constant or
+    by a state, and divides the gradients by it (docs/loss-scaling.md).
+
+    Example:
+    ```mlir
+    %s = fsdp.loss_scale : tensor<f32>
+    ```
+  }];
+  let results = (outs 0DTensorOf<[F32]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
 def FSDP_GradNormOp : FSDP_Op<"grad_norm", [
-    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    AttrSizedOperandSegments]> {
   let summary = "the 2-norm of the whole gradient";
   let description = [{
-    The norm over all elements of all flat parameters, each counted once: pieces
+    The norm over all elements of all flat parameters, each multiplied by
+    `scale`, where that is given, and counted once: pieces
     are summed over the ranks that hold different ones, never over those that
     hold copies. A flat parameter with neither shard nor replicate axes has a
     gradient of its own on each rank: the mean of their squares over all ranks
@@ -247,9 +267,13 @@ def FSDP_GradNormOp : FSDP_Op<"grad_norm", [
     %n = fsdp.grad_norm %g0, %g1 : !fsdp.sharded<@h0, f32>, !fsdp.sharded<@root, f32> -> tensor<f32>
     ```
   }];
-  let arguments = (ins Variadic<FSDP_ShardedType>:$grads);
+  let arguments = (ins Variadic<FSDP_ShardedType>:$grads,
+                       Optional<FSDP_ScalarTensor>:$scale);
   let results = (outs FSDP_ScalarTensor:$result);
-  let assemblyFormat = "$grads attr-dict `:` type($grads) `->` type($result)";
+  let assemblyFormat = [{
+    $grads (`scale` $scale^)? attr-dict `:` type($grads)
+    (`scale` type($scale)^)? `->` type($result)
+  }];
 }
 
 def FSDP_UpdateOp : FSDP_Op<"update", [

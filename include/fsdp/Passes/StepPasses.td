@@ -1,0 +1,71 @@
+//===- StepPasses.td - Random numbers and loss scales ------*- tablegen -*-===//
+//
+// Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What a traced step has arguments for that are neither state nor batch: passes
+// that give them a value.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_STEPPASSES_TD
+#define FSDP_PASSES_STEPPASSES_TD
+
+// Included by Passes.td.
+
+def InsertRandom : Pass<"fsdp-insert-random", "::mlir::ModuleOp"> {
+  let summary = "Arguments that a traced step draws become fsdp.random (L0)";
+}
+
+def ExpandRandom : Pass<"fsdp-expand-random", "::mlir::ModuleOp"> {
+  let summary = "Makes arithmetic on each element's number of fsdp.random (L1)";
+  let description = [{
+    A program that draws gets the scalars `random_seed`, `random_step` and, where
+    something is drawn that ranks do not share, `random_rank`; one for
+    micro-batches reads its `accumulated`, too. Of these, the site and an element's number
+    fsdp.random_word makes the element, in a linalg.generic that fuses as any
+    other elementwise op. docs/random.md says how.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def InsertLossScale : Pass<"fsdp-insert-loss-scale", "::mlir::ModuleOp"> {
+  let summary = "The argument that scales a traced step's loss becomes fsdp.loss_scale (L0)";
+  let description = [{
+    Without a scale it becomes the constant 1. A step that has no such argument
+    is refused where a scale is asked for: its cotangent is buried in constants.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::arith::ArithDialect"];
+  let options = [
+    Option<"lossScale", "loss-scale", "std::string", /*default=*/"",
+           "as fsdp-scale-loss has it">
+  ];
+}
+
+def ScaleLoss : Pass<"fsdp-scale-loss", "::mlir::ModuleOp"> {
+  let summary = "Multiplies the loss's cotangent, and divides gradients by as much (L1)";
+  let description = [{
+    fsdp.loss_scale becomes a constant, or a state of all ranks that the programs
+    which update return anew: after a gradient norm that is not finite times
+    `backoff`, after `interval` finite ones in a row times `growth`, as
+    torch.amp.GradScaler. Norm, clipping and update take gradients that are
+    multiplied by 1 / scale, in f32 at least (docs/loss-scaling.md).
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+  let options = [
+    Option<"lossScale", "loss-scale", "std::string", /*default=*/"",
+           "NUMBER, or dynamic:init=S,growth=G,backoff=B,interval=N,min=M">
+  ];
+}
+
+#endif // FSDP_PASSES_STEPPASSES_TD
