@@ -55,6 +55,13 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   flatten.outputDtype = options.outputDtype;
   llvm::append_range(flatten.ignore, options.ignore);
   llvm::append_range(flatten.replicate, options.replicate);
+  // A list in a pipeline's text has commas between its elements.
+  for (StringRef text : options.unit) {
+    auto [pattern, values] = text.rsplit(':');
+    std::string apart = values.str();
+    llvm::replace(apart, ',', ';');
+    flatten.unit.push_back((pattern + ":" + apart).str());
+  }
   pm.addPass(createFlattenParameters(flatten));
   pm.addNestedPass<ProgramOp>(
       createReduceGradients({options.gradientDivideFactor}));

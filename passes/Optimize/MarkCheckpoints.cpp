@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/CheckpointRule.h"
 #include "fsdp/Analysis/Step/KernelCosts.h"
+#include "fsdp/Analysis/Step/ProductTypes.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Passes/Passes.h"
 
@@ -48,17 +49,6 @@ static std::vector<WrapParam> getParams(ModuleOp module) {
       params.push_back(getWrapParam(member.getFqn(), member.getTied(),
                                     member.getNumElements()));
   return params;
-}
-
-/// Names in @loc: paths of modules.
-static SmallVector<StringRef> getPaths(Location loc) {
-  SmallVector<StringRef> paths;
-  loc->walk([&](Location part) {
-    if (auto name = dyn_cast<NameLoc>(part))
-      paths.push_back(name.getName().getValue());
-    return WalkResult::advance();
-  });
-  return paths;
 }
 
 static SmallVector<LaunchOp> getForwardLaunches(ProgramOp program) {
@@ -126,7 +116,7 @@ findMarks(ArrayRef<LaunchOp> launches, ArrayRef<std::string> modules,
   llvm::StringMap<int64_t> products;
   for (LaunchOp launch : launches) {
     const std::string *module =
-        findAroundAll(getPaths(launch.getLoc()), modules);
+        findAroundAll(getModulePaths(launch.getLoc()), modules);
     if (!module)
       continue;
     const KernelCost *cost = getCost(launch);
@@ -161,7 +151,7 @@ struct MarkCheckpoints : fsdp::impl::MarkCheckpointsBase<MarkCheckpoints> {
       return llvm::Error::success();
     SmallVector<LaunchOp> launches = getForwardLaunches(program);
     if (!launches.empty() && llvm::all_of(launches, [](LaunchOp launch) {
-          return getPaths(launch.getLoc()).empty();
+          return getModulePaths(launch.getLoc()).empty();
         }))
       return llvm::createStringError(
           "expected locations that name the modules to checkpoint "

@@ -9,6 +9,7 @@
 #include "Rounding.h"
 #include "fsdp/Analysis/Step/FlatLayout.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
+#include "fsdp/Analysis/Step/UnitSettings.h"
 #include "fsdp/Passes/Passes.h"
 #include "fsdp/Passes/ReplaceInside.h"
 
@@ -112,20 +113,6 @@ static MeshOp createMesh(OpBuilder &builder, Location loc,
     add("replicate", shape.replicate);
   add("shard", shape.shard);
   return MeshOp::create(builder, loc, names::kMesh, builder.getArrayAttr(axes));
-}
-
-/// The sharding of one flat parameter. The root stays gathered, as in FSDP:
-/// backward begins where forward ends.
-static Sharding getSharding(const FlatPlan &plan, Strategy strategy,
-                            const MeshShape &mesh) {
-  Sharding sharding = getSharding(strategy, mesh);
-  if (plan.treatment == Treatment::Replicated)
-    sharding = getSharding(Strategy::NoShard, mesh);
-  if (plan.treatment == Treatment::Ignored)
-    sharding = {{}, {}, /*keep=*/true};
-  if (plan.unit.empty())
-    sharding.keep = true;
-  return sharding;
 }
 
 static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
@@ -360,9 +347,9 @@ private:
   }
 
   /// Options that only evaluations read need one.
-  LogicalResult checkEvaluations(ArrayRef<TracedStep> steps, FloatType gather) {
+  LogicalResult checkEvaluations(ArrayRef<TracedStep> steps, bool isRounded) {
     func::FuncOp func = steps.front().func;
-    if (evalFullPrecision && !gather)
+    if (evalFullPrecision && !isRounded)
       return emitInputError(func, "expected a param-dtype beside "
                                   "eval-full-precision, got none");
     bool evaluates = llvm::any_of(steps, [](const TracedStep &step) {
@@ -380,8 +367,9 @@ private:
 
   /// Nothing is computed in more bits than it was traced in.
   LogicalResult checkGatherType(TracedStep &step, ArrayRef<FlatPlan> plans,
-                                FloatType gather) {
-    for (const FlatPlan &plan : plans)
+                                const UnitTable &table) {
+    for (const FlatPlan &plan : plans) {
+      FloatType gather = table.getSettings(plan.unit).paramDtype;
       if (gather && gather != plan.elementType &&
           gather.getWidth() >= plan.elementType.getIntOrFloatBitWidth() &&
           plan.treatment != Treatment::Ignored)
@@ -390,7 +378,21 @@ private:
                << "param-dtype, since parameter "
                << step.params[plan.params.front()].fqn
                << " is computed with in that type, got " << gather;
+    }
     return success();
+  }
+
+  /// What products are computed in that are of no unit with a type of its own:
+  /// null where no unit has a type that it was not traced in.
+  FloatType getProductType(ArrayRef<FlatPlan> plans, FloatType gather,
+                           const UnitTable &table) {
+    if (gather || !table.hasParamDtypes())
+      return gather;
+    FloatType widest = plans.front().elementType;
+    for (const FlatPlan &plan : plans)
+      if (plan.elementType.getIntOrFloatBitWidth() > widest.getWidth())
+        widest = plan.elementType;
+    return widest;
   }
 
   /// The first of @steps trains: it decides for all.
@@ -411,7 +413,12 @@ private:
     if (failed(gather) || failed(reduce) || failed(buffers) ||
         failed(outputs) || failed(units))
       return failure();
-    if (failed(checkEvaluations(steps, *gather)))
+    auto table = UnitTable::get(*units, std::vector<std::string>(unit),
+                                {*chosen, *gather, *reduce, std::nullopt},
+                                *shape, &getContext());
+    if (!table)
+      return fail(func, table.takeError());
+    if (failed(checkEvaluations(steps, *gather || table->hasParamDtypes())))
       return failure();
     Treatments treatments(step);
     if (llvm::Error error =
@@ -429,19 +436,24 @@ private:
                                   "ignored, got none among ")
              << step.params.size();
 
-    Sharding usual = fsdp::getSharding(*chosen, *shape);
-    int64_t ranks = 1;
-    for (StringRef axis : usual.shardAxes)
-      ranks *= axis == "shard" ? shape->shard : shape->replicate;
     std::vector<FlatPlan> plans =
-        planFlatParams(step, *units, treatments.params, ranks);
-    if (failed(checkGatherType(step, plans, *gather)))
+        planFlatParams(step, *units, treatments.params, [&](StringRef unit) {
+          return table->countShards(unit);
+        });
+    if (failed(checkGatherType(step, plans, *table)))
       return failure();
+    if (llvm::Error error = table->checkChanges(plans))
+      return fail(func, std::move(error));
 
-    reportRoundedPositions(step, *gather, treatments.params, *buffers,
-                           treatments.buffers);
-    SmallVector<FlatParamOp> flats = createFlatParams(
-        module, step, plans, *shape, *chosen, *gather, *reduce);
+    SmallVector<FloatType> rounded;
+    for (auto [unit, treatment] : llvm::zip(*units, treatments.params))
+      rounded.push_back(treatment == Treatment::Ignored
+                            ? FloatType()
+                            : table->getSettings(unit).paramDtype);
+    reportRoundedPositions(step, rounded, *buffers, treatments.buffers);
+    SmallVector<FlatParamOp> flats =
+        createFlatParams(module, step, plans, *shape, *table);
+    FloatType products = getProductType(plans, *gather, *table);
     // Ranks may round sums to it at each hop: somebody chose it.
     if (*reduce)
       module->setAttr(names::kReduceDtype, TypeAttr::get(*reduce));
@@ -462,8 +474,9 @@ private:
         castOutputs(traced, *outputs);
       eraseParameters(traced);
       states.name(traced.func);
-      createProgram(traced, *gather && !isFull(traced) ? TypeAttr::get(*gather)
-                                                       : TypeAttr());
+      createProgram(traced, products && !isFull(traced)
+                                ? TypeAttr::get(products)
+                                : TypeAttr());
     }
     // No error: a policy names types for whatever a model has.
     if (!isRounded)
@@ -479,15 +492,14 @@ private:
   SmallVector<FlatParamOp> createFlatParams(ModuleOp module, TracedStep &step,
                                             ArrayRef<FlatPlan> plans,
                                             const MeshShape &shape,
-                                            Strategy chosen, FloatType gather,
-                                            FloatType reduce) {
+                                            const UnitTable &table) {
     SmallVector<FlatParamOp> flats;
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     MeshOp meshOp = createMesh(builder, step.func.getLoc(), shape);
     for (const FlatPlan &plan : plans)
-      flats.push_back(createFlatParam(
-          builder, step, plan, getSharding(plan, chosen, shape), meshOp,
-          getFlatDtypes(plan.elementType, gather, reduce, plan.treatment)));
+      flats.push_back(createFlatParam(builder, step, plan,
+                                      table.getSharding(plan), meshOp,
+                                      table.getDtypes(plan)));
     return flats;
   }
 

@@ -48,13 +48,11 @@ class RoundingReporter {
 public:
   /// `params`, `buffers`: the types they are rounded to, null where they are
   /// not.
-  RoundingReporter(TracedStep &step, FloatType params,
-                   ArrayRef<Treatment> paramTreatments, FloatType buffers,
-                   ArrayRef<Treatment> bufferTreatments)
+  RoundingReporter(TracedStep &step, ArrayRef<FloatType> params,
+                   FloatType buffers, ArrayRef<Treatment> bufferTreatments)
       : block(&step.func.getBody().front()) {
-    for (auto [param, treatment] : llvm::zip(step.params, paramTreatments))
-      if (treatment != Treatment::Ignored)
-        add(param.arg, param.fqn, params, /*isParam=*/true);
+    for (auto [param, type] : llvm::zip(step.params, params))
+      add(param.arg, param.fqn, type, /*isParam=*/true);
     for (auto [buffer, treatment] : llvm::zip(step.buffers, bufferTreatments))
       if (treatment != Treatment::Ignored)
         add(buffer.arg, buffer.fqn, buffers, /*isParam=*/false);
@@ -109,10 +107,8 @@ private:
 };
 } // namespace
 
-void fsdp::reportRoundedPositions(TracedStep &step, FloatType params,
-                                  ArrayRef<Treatment> paramTreatments,
+void fsdp::reportRoundedPositions(TracedStep &step, ArrayRef<FloatType> params,
                                   FloatType buffers,
                                   ArrayRef<Treatment> bufferTreatments) {
-  RoundingReporter(step, params, paramTreatments, buffers, bufferTreatments)
-      .report();
+  RoundingReporter(step, params, buffers, bufferTreatments).report();
 }

@@ -24,10 +24,9 @@ void castOutputs(TracedStep &step, FloatType type);
 
 /// Says which values are rounded before they are multiplied by positions: the
 /// angles are off by as large a part of themselves, which may be whole turns.
-/// `params`, `buffers`: the types they are rounded to, null where they are not;
-/// `paramTreatments`, `bufferTreatments`: how each of the step's is treated.
-void reportRoundedPositions(TracedStep &step, FloatType params,
-                            ArrayRef<Treatment> paramTreatments,
+/// `params`: for each of the step's the type it is rounded to, null where it is
+/// not; `buffers`: that of buffers, which `bufferTreatments` may leave alone.
+void reportRoundedPositions(TracedStep &step, ArrayRef<FloatType> params,
                             FloatType buffers,
                             ArrayRef<Treatment> bufferTreatments);
 

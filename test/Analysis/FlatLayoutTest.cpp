@@ -67,7 +67,8 @@ protected:
       units.push_back(param.unit);
       treatments.push_back(param.treatment);
     }
-    return planFlatParams(step, units, treatments, shardRanks);
+    return planFlatParams(step, units, treatments,
+                          [&](llvm::StringRef) { return shardRanks; });
   }
 };
 

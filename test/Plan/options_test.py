@@ -22,6 +22,8 @@ OPTIONS = {
     "--ignore": (0.3, ["*bias", "*weight", "*0*", "*1*", "*embed*"]),
     "--replicate": (0.3, ["*bias", "*weight", "*0*", "*1*", "*norm*"]),
     "--strategy": (0.25, ["full_shard", "shard_grad_op", "no_shard", "hybrid_shard", "hybrid_shard_zero2"]),
+    "--unit": (0.3, ["root:strategy=no_shard", "*0:strategy=shard_grad_op", "*1*:strategy=no_shard", "root:param-dtype=bf16",
+                     "*0*:reshard-after-forward=false,reduce-dtype=f32", "root:reshard-after-forward=true"]),
     "--param-dtype": (0.3, ["bf16", "f32"]),
     "--reduce-dtype": (0.3, ["bf16", "f32"]),
     "--buffer-dtype": (0.15, ["bf16", "f32"]),
@@ -48,6 +50,8 @@ REFUSALS = re.compile(r"^exit 1: .*(that matches a parameter|that is not ignored
                       r"an optimizer with a state for each element of a parameter|"
                       r"a mesh with a replicate axis for hybrid_shard|"
                       r"expected .* beside --optimizer-in-backward|"
+                      r"expected a pattern of units|that changes a unit|"
+                      r"expected no (--wrap auto|--reshard-after-forward false) beside --unit|"
                       r"expected --strategy auto, full_shard or hybrid_shard beside --reshard-after-forward)", re.DOTALL)
 
 

@@ -300,6 +300,8 @@ OPTIONS = {
     "--wrap": ["none", "blocks", "size:1", "size:1e9", "pieces", "auto"],
     "--ignore": ["*", "*.bias", "*weight", "none", "["],
     "--replicate": ["*", "*.bias", "none"],
+    "--unit": ["*:strategy=no_shard", "root:param-dtype=bf16", "*0:reshard-after-forward=false", "root", "[:strategy=no_shard",
+               "*:param-dtype=f16,reduce-dtype=f32", "root:reshard-after-forward=true", "none:strategy=no_shard"],
     "--param-dtype": ["bf16", "f16", "f32", "f64", "i8"],
     "--reduce-dtype": ["bf16", "f32", "f64"],
     "--buffer-dtype": ["bf16", "f32"],

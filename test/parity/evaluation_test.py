@@ -146,6 +146,24 @@ class Evaluation(StepTest):
                     off = distance(floats(got[name][2]), floats(data))
                     self.assertTrue(1e-4 < off < 2 ** -5, f"{name}: {off}")
 
+    UNITS = (("--unit", "root:strategy=no_shard,param-dtype=bf16"),
+             ("--unit", "*.stages.0:param-dtype=bf16,reduce-dtype=f32", "--unit", "*.1:reshard-after-forward=false"))
+
+    def test_units(self):
+        """Units with settings of their own: evaluations gather as training does, or in full precision."""
+        for mesh in ("shard=2", "shard=2,replicate=2"):
+            want, line = self.evaluate(mesh)
+            for units in self.UNITS:
+                with self.subTest(mesh=mesh, units=units):
+                    full, full_line = self.evaluate(mesh, *units, "--eval-full-precision")
+                    self.assertEqual((want, line["eval_loss"]), (full, full_line["eval_loss"]))
+                    got, _ = self.evaluate(mesh, *units)
+                    off = max(distance(floats(got[name][2]), floats(data)) for name, (_, _, data) in want.items())
+                    self.assertTrue(1e-4 < off < 2 ** -5, off)
+        for units in self.UNITS:
+            with self.subTest(units=units):
+                self.check_goes_on("shard=2", *units)
+
     def check_goes_on(self, mesh, *options, run=(), steps=LAST):
         """Train, evaluate and train again, in each order: states and losses hold the same bits."""
         program = self.compile(fixture, mesh, *options)

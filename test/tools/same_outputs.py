@@ -29,6 +29,7 @@ STEP = [
      "--optimizer-scalars", "eps,beta1"],
     ["--mesh", "shard=2", "--ignore", "*.bias", "--ignore=*norm*", "--replicate", "*0.*"],
     ["--mesh", "shard=2,replicate=2", "--strategy", "hybrid_shard_zero2"],
+    ["--mesh", "shard=2", "--unit", "root:strategy=no_shard,param-dtype=bf16"],
     ["--mesh", "shard=2", "--strategy", "no_shard", "--attention", "decomposed"],
     ["--mesh", "shard=2", "--accumulate-in", "whole", "--attention=fused"],
     ["--mesh", "shard=2", "--accumulate-in", "shard", "--offload-optimizer"],
@@ -50,7 +51,8 @@ ORDERED = [
 REFUSED = [
     ["--mesh", "none"], ["--mesh="], ["--mesh", "shard=1", "--mesh", "shard=2"], ["--strategy", "half_shard"],
     ["--strategy="], ["--wrap", "size:none"], ["--param-dtype", "f7"], ["--ignore", "nope"], ["--replicate", "["],
-    ["--optimizer", "muon"], ["--eval-full-precision"], ["--attention", "x"], ["--accumulate-in", "x"],
+    ["--optimizer", "muon"], ["--unit", "none:strategy=no_shard"],
+    ["--unit", "root"], ["--eval-full-precision"], ["--attention", "x"], ["--accumulate-in", "x"],
     ["--accumulate-in", "auto"], ["--wrap", "auto"], ["--bufer-dtype", "bf16"], ["--memory-budget", "1GiB"],
     ["--recompute", "full"], CLUSTER + ["--recompute", "x"], CLUSTER + ["--offload", "x"], CLUSTER + ["--bucket", "x"],
     CLUSTER + ["--reshard-after-forward", "x"], CLUSTER + ["--memory-budget", "much"],

@@ -157,6 +157,10 @@ def NarrowProducts : Pass<"fsdp-narrow-products", "::mlir::fsdp::ProgramOp"> {
     that type, and moved, is read as it was before. A program that computes a
     product of parameters in that type, or in a narrower one, as it was traced
     is left alone.
+
+    A unit that is gathered in a type of its own (`--unit`) has it for the
+    products inside of its module, as locations name it; where they name none,
+    that is an error.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect",
                            "::mlir::tensor::TensorDialect",

@@ -195,16 +195,16 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
     Option<"reduceDtype", "reduce-dtype", "std::string", /*default=*/"\"\"",
            "element type gradients are reduced in; as traced where empty">,
     Option<"outputDtype", "output-dtype", "std::string", /*default=*/"\"\"",
-           "element type of what evaluations return beside their loss; as traced "
-           "where empty">,
+           "element type of what evaluations return beside their loss; or empty">,
     Option<"bufferDtype", "buffer-dtype", "std::string", /*default=*/"\"\"",
-           "element type to which buffers of wider floats are rounded where they "
-           "are read; as traced where empty">,
+           "element type to which buffers of wider floats are rounded; or empty">,
     ListOption<"ignore", "ignore", "std::string",
                "patterns of parameters and buffers that FSDP leaves alone: whole "
                "on every rank, no casts, gradients not reduced">,
     ListOption<"replicate", "replicate", "std::string",
-               "patterns of parameters that are replicated, gradients averaged">
+               "patterns of parameters that are replicated, gradients averaged">,
+    ListOption<"unit", "unit", "std::string", "{PATTERN:KEY=VALUE,..}: strategy, "
+               "types and reshard-after-forward of units (docs/units.md)">
   ];
 }
 

@@ -83,6 +83,13 @@ struct PartitionOptions : PipelineOptions {
       *this, "replicate", llvm::cl::value_desc("pattern"),
       llvm::cl::desc("Parameters that are left whole, gradients averaged: "
                      "names, or globs such as *.bias")};
+  TextsOption unit{
+      *this, "unit", llvm::cl::value_desc("pattern:key=value,.."),
+      llvm::cl::desc(
+          "Units with a strategy, param-dtype, reduce-dtype or "
+          "reshard-after-forward (true, false) of their own, such as "
+          "'*.lm_head:strategy=no_shard,param-dtype=f32': names of units, or "
+          "globs; root is the model's own unit")};
   Option<bool> clip{
       *this, "clip-norm",
       llvm::cl::desc("Compile in gradient clipping (the executable's "

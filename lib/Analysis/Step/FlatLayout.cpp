@@ -80,10 +80,10 @@ static void placeMembers(const TracedStep &step, FlatPlan &plan) {
   }
 }
 
-std::vector<FlatPlan> fsdp::planFlatParams(const TracedStep &step,
-                                           ArrayRef<std::string> units,
-                                           ArrayRef<Treatment> treatments,
-                                           int64_t shardRanks) {
+std::vector<FlatPlan>
+fsdp::planFlatParams(const TracedStep &step, ArrayRef<std::string> units,
+                     ArrayRef<Treatment> treatments,
+                     llvm::function_ref<int64_t(StringRef)> countShards) {
   std::vector<FlatPlan> plans;
   for (unsigned index = 0, e = step.params.size(); index != e; ++index) {
     const ParamInfo &param = step.params[index];
@@ -109,7 +109,8 @@ std::vector<FlatPlan> fsdp::planFlatParams(const TracedStep &step,
        step.func->getParentOfType<ModuleOp>().getOps<SymbolOpInterface>())
     used.insert(symbol.getName());
   for (FlatPlan &plan : plans) {
-    int64_t ranks = plan.treatment == Treatment::Sharded ? shardRanks : 1;
+    int64_t ranks =
+        plan.treatment == Treatment::Sharded ? countShards(plan.unit) : 1;
     // Where all members are empty, padding keeps a rank's piece from being so.
     int64_t shard = std::max<int64_t>(1, llvm::divideCeil(plan.numel, ranks));
     plan.numel = ranks * llvm::alignTo(shard, getShardAlignment(shard));

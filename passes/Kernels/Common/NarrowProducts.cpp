@@ -21,6 +21,10 @@
 // gradient: PositionProducts.h says why. All products by positions of a program
 // that makes angles of some stay wide.
 //
+// A unit with a param-dtype of its own has a product type of its own, too:
+// that of products inside of its module, which locations name. What was fused
+// across a border of units is in the wider of their types.
+//
 // A program that computes such a product in narrow floats as it was traced, of
 // a model in them or under autocast, is left alone: it says itself what is
 // wide. The type that attention was traced in is that of its result: its
@@ -31,6 +35,7 @@
 
 #include "fsdp/Analysis/Kernels/StridedLayout.h"
 #include "fsdp/Analysis/Step/PositionProducts.h"
+#include "fsdp/Analysis/Step/ProductTypes.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Elementwise.h"
@@ -121,8 +126,9 @@ public:
 
   void narrowProduct(linalg::LinalgOp op);
   void narrowAttention(Operation *op);
-  /// Replaces a rounding to the type of what was widened from it.
-  void dropRounding(linalg::GenericOp op);
+  /// Replaces a rounding to the type of what was widened from it; returns
+  /// whether @op was one.
+  bool dropRounding(linalg::GenericOp op);
 
 private:
   RankedTensorType getNarrow(Value value) {
@@ -320,17 +326,18 @@ void Narrower::narrowAttention(Operation *op) {
   widen(mlir::clone(builder, op, results, operands), op);
 }
 
-void Narrower::dropRounding(linalg::GenericOp op) {
+bool Narrower::dropRounding(linalg::GenericOp op) {
   auto trunc = dyn_cast_or_null<arith::TruncFOp>(getOnlyOp(op));
   if (!trunc || trunc.getType() != type)
-    return;
+    return false;
   AffineMap in = op.getIndexingMapsArray()[0],
             out = op.getIndexingMapsArray()[1];
   Value source = getUnwidened(op.getDpsInputOperand(0)->get());
   if (!source || in != out || source.getType() != op->getResult(0).getType())
-    return;
+    return false;
   op->getResult(0).replaceAllUsesWith(source);
   op.erase();
+  return true;
 }
 
 namespace {
@@ -340,7 +347,10 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
     std::optional<Type> wanted = program.getProductType();
     if (!wanted)
       return markAllAnalysesPreserved();
-    auto type = cast<FloatType>(*wanted);
+    ProductTypes types(program, cast<FloatType>(*wanted));
+    if (types.getAll().size() > 1 && failed(types.verifyLocations(program)))
+      return signalPassFailure();
+    FloatType narrowest = types.getAll().front();
     llvm::DenseSet<Value> trained = getTrainedValues(program);
     auto isTrained = [&](Value value) { return trained.contains(value); };
     SmallVector<Operation *> wide;
@@ -350,22 +360,22 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
       // rotary embeddings, is as exact as it was traced.
       if (llvm::none_of(getFactors(op), isTrained))
         return;
-      if (isWider(getTracedType(op), type))
+      if (isWider(getTracedType(op), types.get(op->getLoc())))
         wide.push_back(op);
-      else
+      if (!isWider(getTracedType(op), narrowest))
         isTracedNarrow = true;
     });
     if (isTracedNarrow)
       return markAllAnalysesPreserved();
-    PositionProducts positions(program, type);
+    PositionProducts positions(program, narrowest);
     if (!positions.getProducts().empty())
       llvm::erase_if(wide, [&](Operation *op) {
         return llvm::any_of(getFactors(op), [&](Value factor) {
           return positions.isPosition(factor);
         });
       });
-    Narrower narrower(type);
     for (Operation *op : wide) {
+      Narrower narrower(types.get(op->getLoc()));
       if (auto product = dyn_cast<linalg::LinalgOp>(op))
         narrower.narrowProduct(product);
       else
@@ -375,7 +385,9 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
     program.getBody().walk(
         [&](linalg::GenericOp op) { generics.push_back(op); });
     for (linalg::GenericOp op : generics)
-      narrower.dropRounding(op);
+      llvm::any_of(types.getAll(), [&](FloatType type) {
+        return Narrower(type).dropRounding(op);
+      });
     // Products that share an operand each rounded it.
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(program);

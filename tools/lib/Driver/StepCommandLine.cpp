@@ -210,12 +210,37 @@ llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
   if (options.schedule.reshardAfterForward == sched::PlanRules::Keep::Never &&
       !holds(rule))
     return refuse("reshard-after-forward", rule);
+  OptionRule oneWrap{nullptr,
+                     "--wrap auto",
+                     options.partition.wrap == kChosenWrap ? "one" : "",
+                     {},
+                     "its patterns are of the units of one wrap",
+                     true};
+  if (!options.partition.unit.empty() && !holds(oneWrap))
+    return refuse("unit", oneWrap);
+  bool reshards = llvm::any_of(options.partition.unit, [](StringRef text) {
+    return text.contains("reshard-after-forward=true");
+  });
+  OptionRule keepsAll{nullptr,
+                      "--reshard-after-forward false",
+                      options.schedule.reshardAfterForward ==
+                              sched::PlanRules::Keep::Always
+                          ? "one"
+                          : "",
+                      {},
+                      "it keeps all that is gathered",
+                      true};
+  if (reshards && !holds(keepsAll))
+    return refuse("unit PATTERN:reshard-after-forward=true", keepsAll);
   OptionRule precision{nullptr,
                        "--param-dtype",
                        options.partition.paramDtype,
                        {},
                        "without it, all is computed as it was traced"};
-  if (options.partition.evalFullPrecision && !holds(precision))
+  bool isRounded = llvm::any_of(options.partition.unit, [](StringRef text) {
+    return text.contains("param-dtype=");
+  });
+  if (options.partition.evalFullPrecision && !isRounded && !holds(precision))
     return refuse("eval-full-precision", precision);
   llvm::StringRef checkpoint = options.kernels.checkpoint;
   OptionRule partly{nullptr,

@@ -66,12 +66,13 @@ constexpr int64_t kMemberAlignment = 32;
 int64_t getShardAlignment(int64_t shardNumel);
 
 /// Groups the parameters: one flat parameter per unit, split where element
-/// types, treatment or trainability differ. `shardRanks` gives the ranks a
-/// sharded flat parameter is cut over. Deterministic: first member decides.
-std::vector<FlatPlan> planFlatParams(const TracedStep &step,
-                                     ArrayRef<std::string> units,
-                                     ArrayRef<Treatment> treatments,
-                                     int64_t shardRanks);
+/// types, treatment or trainability differ. `countShards` gives the ranks that
+/// a sharded flat parameter of a unit is cut over. Deterministic: first member
+/// decides.
+std::vector<FlatPlan>
+planFlatParams(const TracedStep &step, ArrayRef<std::string> units,
+               ArrayRef<Treatment> treatments,
+               llvm::function_ref<int64_t(StringRef)> countShards);
 
 } // namespace mlir::fsdp
 
