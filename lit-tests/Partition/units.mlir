@@ -7,6 +7,14 @@
 // RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='param-dtype=bf16 unit={blocks.1:param-dtype=f32},{blocks.0:reduce-dtype=f32}' | FileCheck %s --check-prefix=TYPES
 // RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='unit={{blocks.*:param-dtype=f16,reduce-dtype=f32}}' | FileCheck %s --check-prefix=NARROW
 
+// Sums in a narrow type are NCCL's where all of them are in one that was chosen.
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='unit=blocks.1:reduce-dtype=bf16' | FileCheck %s --check-prefix=CHOSEN
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='reduce-dtype=f32 unit=blocks.1:reduce-dtype=bf16' | FileCheck %s --check-prefix=CHOSEN
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='unit=blocks.1:reduce-dtype=bf16,blocks.0:param-dtype=bf16' | FileCheck %s --check-prefix=UNCHOSEN
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='unit=blocks.1:reduce-dtype=bf16,blocks.0:reduce-dtype=f16' | FileCheck %s --check-prefix=UNCHOSEN
+// CHOSEN: fsdp.reduce_dtype = bf16
+// UNCHOSEN-NOT: fsdp.reduce_dtype
+
 // Each has its own ranks: a multiple of 32 elements for each.
 // WHOLE: fsdp.flat_param @root on @mesh shard ["shard"] replicate []
 // WHOLE: fsdp.flat_param @blocks.0 on @mesh shard [] replicate ["shard"] state f32 gather f32 reduce f32 numel 64 [

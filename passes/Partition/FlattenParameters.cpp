@@ -455,8 +455,8 @@ private:
         createFlatParams(module, step, plans, *shape, *table);
     FloatType products = getProductType(plans, *gather, *table);
     // Ranks may round sums to it at each hop: somebody chose it.
-    if (*reduce)
-      module->setAttr(names::kReduceDtype, TypeAttr::get(*reduce));
+    if (FloatType chosen = table->getChosenReduceType(plans))
+      module->setAttr(names::kReduceDtype, TypeAttr::get(chosen));
     llvm::DenseSet<Attribute> ignored;
     for (auto [buffer, treatment] : llvm::zip(step.buffers, treatments.buffers))
       if (treatment == Treatment::Ignored)

@@ -51,7 +51,7 @@ REFUSALS = re.compile(r"^exit 1: .*(that matches a parameter|that is not ignored
                       r"a mesh with a replicate axis for hybrid_shard|"
                       r"expected .* beside --optimizer-in-backward|"
                       r"expected a pattern of units|that changes a unit|"
-                      r"expected no (--wrap auto|--reshard-after-forward false) beside --unit|"
+                      r"expected (no --wrap auto|--reshard-after-forward true) beside --unit|"
                       r"expected --strategy auto, full_shard or hybrid_shard beside --reshard-after-forward)", re.DOTALL)
 
 

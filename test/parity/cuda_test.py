@@ -165,9 +165,11 @@ class Cuda(StepTest):
     @unittest.skipUnless(fixture.name == "gpt2", "one model shows it")
     def test_narrow_sums_of_nccl(self):
         """Which whoever compiled the program asked for, by the type's name."""
-        program = self.compile(fixture, "shard=2", *CUDA, "--reduce-dtype", "bf16")
-        lines = self.train(program, fixture, "shard=2", *ON_DEVICE, "--reduction", "nccl", steps=2)
-        self.assertLessEqual(difference([line["loss"] for line in lines], fixture.expect["loss"]["2"][:2]), 1e-2)
+        for options in (("--reduce-dtype", "bf16"), ("--unit", "root:reduce-dtype=bf16")):
+            with self.subTest(options=options):
+                program = self.compile(fixture, "shard=2", *CUDA, *options)
+                lines = self.train(program, fixture, "shard=2", *ON_DEVICE, "--reduction", "nccl", steps=2)
+                self.assertLessEqual(difference([line["loss"] for line in lines], fixture.expect["loss"]["2"][:2]), 1e-2)
 
     def test_gradients(self):
         """Of each parameter, within what PyTorch itself is off (four times that in narrow floats)."""

@@ -105,12 +105,36 @@ class Units(StepTest):
                 settings = tuple(word.replace(f"{FIRST}:", f"{FIRST}*:").replace(f"{SECOND}:", f"{SECOND}*:")
                                  for word in SETTINGS[name])
                 few = 3 if "--accumulate" in run else STEPS
-                program = self.compile(fixture, "shard=2", *options, *settings, optimizer=SGD)
+                # Else the planner would keep them gathered.
+                resharded = beside == "planned" and any(word.endswith("reshard-after-forward=true") for word in settings)
+                never = ("--reshard-after-forward", "true") if resharded else ()
+                program = self.compile(fixture, "shard=2", *options, *never, *settings, optimizer=SGD)
                 got, want = self.result(program, "shard=2", *run, steps=few), self.reference("shard=2", options, run, few)
                 if beside in SCALED:
                     self.expect_near(got, want, 2)
                 else:
                     self.expect_same(want, got)
+
+    def test_types_beside(self):
+        """What changes no value changes none of a step whose units are in other types, either."""
+        types = ("--param-dtype", "bf16", "--unit", f"{FIRST}:param-dtype=f32,strategy=no_shard",
+                 "--unit", "root:reduce-dtype=f32")
+        for beside in "planned", "ordered", "recomputed", "offloaded", "guarded", "skipping":
+            with self.subTest(beside=beside):
+                program = self.compile(fixture, "shard=2", *BESIDE[beside][0], *types, optimizer=SGD)
+                self.expect_same(self.reference("shard=2", types), self.result(program, "shard=2"))
+
+    def test_types_resumed(self):
+        """States are kept in f32 whatever units are gathered in: a step goes on in other types."""
+        narrow = "--unit", "*:param-dtype=bf16"
+        folder, half = self.place("half"), STEPS // 2
+        program = self.compile(fixture, "shard=2", *narrow, optimizer=SGD)
+        self.train(program, fixture, "shard=2", "--save", folder, steps=half)
+        lines, saved = self.result(self.compile(fixture, "shard=2", optimizer=SGD), "shard=2", "--resume", folder)
+        want = self.reference("shard=2")
+        self.assertLessEqual(difference([loss for loss, _ in lines], [loss for loss, _ in want[0][half:]]), 0.02)
+        self.assertEqual({name: tensor[:2] for name, tensor in saved.items()},
+                         {name: tensor[:2] for name, tensor in want[1].items()})
 
     def test_resumed_with_other_settings(self):
         """A checkpoint is of whole tensors: any settings go on from it."""

@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Step/ProductTypes.h"
 #include "fsdp/Analysis/Contract/InputContract.h"
 #include "fsdp/Analysis/Step/ProgramStates.h"
+#include "fsdp/Analysis/Step/UnitSettings.h"
 
 using namespace mlir;
 using namespace mlir::fsdp;
@@ -94,7 +95,7 @@ LogicalResult ProductTypes::verifyLocations(ProgramOp program) const {
       InFlightDiagnostic diag =
           emitInputError(program, "expected locations that name modules, since "
                                   "products of unit '")
-          << entry.first() << "' are in " << unit.type
+          << getUnitTitle(entry.first()) << "' are in " << unit.type
           << ", got none inside of it";
       diag.attachNote(FlatParamOp(unit.flat).getLoc())
           << "it is gathered in that type";

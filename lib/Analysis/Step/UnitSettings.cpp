@@ -193,6 +193,20 @@ bool UnitTable::hasParamDtypes() const {
       specs, [](const UnitSpec &spec) { return bool(spec.paramDtype); });
 }
 
+FloatType UnitTable::getChosenReduceType(ArrayRef<FlatPlan> plans) const {
+  FloatType chosen;
+  for (const FlatPlan &plan : plans) {
+    FloatType type = getDtypes(plan).reduce;
+    if (!plan.trainable || plan.treatment == Treatment::Ignored ||
+        type.getWidth() >= 32)
+      continue;
+    if (!getSettings(plan.unit).reduceDtype || (chosen && chosen != type))
+      return usual.reduceDtype;
+    chosen = type;
+  }
+  return chosen ? chosen : usual.reduceDtype;
+}
+
 Sharding UnitTable::getSharding(const FlatPlan &plan,
                                 const UnitSettings &settings) const {
   if (plan.treatment == Treatment::Ignored)

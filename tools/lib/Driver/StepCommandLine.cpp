@@ -172,44 +172,68 @@ OptionRule StepCommandLine::getProfileRule() const {
 
 /// What stands in the way of updates beside backward.
 static llvm::Error checkUpdates(const StepOptions &options) {
-  const char *waits = "an update would wait for the gradients of all units";
-  OptionRule rules[] = {{nullptr,
-                         "--clip-norm",
-                         options.partition.clip ? "one" : "",
-                         {},
-                         waits,
-                         true},
-                        {nullptr,
-                         "--skip-nonfinite",
-                         options.partition.skipNonfinite ? "one" : "",
-                         {},
-                         waits,
-                         true},
-                        {nullptr,
-                         "--order",
-                         getWord<Order>(options.schedule.order),
-                         {getWord(Order::fsdp), getWord(Order::in_order)},
-                         "the scheduler runs updates where they cost least "
-                         "time, and earlier where "
-                         "memory asks for it"}};
-  if (options.kernels.optimizerInBackward)
-    for (const OptionRule &rule : rules)
-      if (!holds(rule) &&
-          (rule.isExcluded || !options.schedule.cluster.empty()))
-        return refuse("optimizer-in-backward", rule);
-  return llvm::Error::success();
+  if (!options.kernels.optimizerInBackward)
+    return llvm::Error::success();
+  auto isAsked = [](bool asked) { return llvm::StringRef(asked ? "one" : ""); };
+  const std::pair<llvm::StringRef, llvm::StringRef> waits[] = {
+      {"--clip-norm", isAsked(options.partition.clip)},
+      {"--skip-nonfinite", isAsked(options.partition.skipNonfinite)},
+      {"--loss-scale dynamic",
+       isAsked(llvm::StringRef(options.partition.lossScale)
+                   .starts_with("dynamic"))}};
+  for (auto [other, value] : waits) {
+    OptionRule rule{nullptr,
+                    other,
+                    value,
+                    {},
+                    "an update would wait for the gradients of all units",
+                    true};
+    if (!holds(rule))
+      return refuse("optimizer-in-backward", rule);
+  }
+  OptionRule order{nullptr,
+                   "--order",
+                   getWord<Order>(options.schedule.order),
+                   {getWord(Order::fsdp), getWord(Order::in_order)},
+                   "the scheduler runs updates where they cost least time, and "
+                   "earlier where memory asks for it"};
+  return !options.schedule.cluster.empty() && !holds(order)
+             ? refuse("optimizer-in-backward", order)
+             : llvm::Error::success();
+}
+
+/// What @options say of gathers for backward, by --unit and for the step.
+static llvm::Error checkReshards(const StepOptions &options) {
+  using sched::PlanRules;
+  PlanRules::Keep keep = options.schedule.reshardAfterForward;
+  bool isUnits = llvm::any_of(options.partition.unit, [](llvm::StringRef text) {
+    return text.contains("reshard-after-forward=true");
+  });
+  OptionRule strategy{nullptr,
+                      "--strategy",
+                      getWord<Strategy>(options.partition.strategy),
+                      {getWord(Strategy::Auto), getWord(Strategy::FullShard),
+                       getWord(Strategy::HybridShard)},
+                      "the others keep parameters gathered for backward"};
+  if (!isUnits)
+    return keep == PlanRules::Keep::Never && !holds(strategy)
+               ? refuse("reshard-after-forward", strategy)
+               : llvm::Error::success();
+  bool isPlanned = !options.schedule.cluster.empty() &&
+                   options.schedule.order == Order::scheduled;
+  OptionRule rule{nullptr,
+                  "--reshard-after-forward",
+                  getWord(keep),
+                  {getWord(PlanRules::Keep::Never)},
+                  "else units stay gathered as the planner likes"};
+  return (isPlanned || keep == PlanRules::Keep::Always) && !holds(rule)
+             ? refuse("unit PATTERN:reshard-after-forward=true", rule)
+             : llvm::Error::success();
 }
 
 llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
-  OptionRule rule{nullptr,
-                  "--strategy",
-                  getWord<Strategy>(options.partition.strategy),
-                  {getWord(Strategy::Auto), getWord(Strategy::FullShard),
-                   getWord(Strategy::HybridShard)},
-                  "the others keep parameters gathered for backward"};
-  if (options.schedule.reshardAfterForward == sched::PlanRules::Keep::Never &&
-      !holds(rule))
-    return refuse("reshard-after-forward", rule);
+  if (llvm::Error error = checkReshards(options))
+    return error;
   OptionRule oneWrap{nullptr,
                      "--wrap auto",
                      options.partition.wrap == kChosenWrap ? "one" : "",
@@ -218,20 +242,6 @@ llvm::Error mlir::fsdp::checkTogether(const StepOptions &options) {
                      true};
   if (!options.partition.unit.empty() && !holds(oneWrap))
     return refuse("unit", oneWrap);
-  bool reshards = llvm::any_of(options.partition.unit, [](StringRef text) {
-    return text.contains("reshard-after-forward=true");
-  });
-  OptionRule keepsAll{nullptr,
-                      "--reshard-after-forward false",
-                      options.schedule.reshardAfterForward ==
-                              sched::PlanRules::Keep::Always
-                          ? "one"
-                          : "",
-                      {},
-                      "it keeps all that is gathered",
-                      true};
-  if (reshards && !holds(keepsAll))
-    return refuse("unit PATTERN:reshard-after-forward=true", keepsAll);
   OptionRule precision{nullptr,
                        "--param-dtype",
                        options.partition.paramDtype,

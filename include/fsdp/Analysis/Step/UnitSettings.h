@@ -72,6 +72,9 @@ public:
   }
   /// Whether a unit has a param-dtype of its own.
   bool hasParamDtypes() const;
+  /// The type that --reduce-dtype, or a unit's, chose for all sums of gradients
+  /// in fewer than 32 bits; that of --reduce-dtype where there is no such one.
+  FloatType getChosenReduceType(ArrayRef<FlatPlan> plans) const;
   /// Fails where a value that a unit was given leaves every flat parameter as
   /// it would be without.
   llvm::Error checkChanges(ArrayRef<FlatPlan> plans) const;
