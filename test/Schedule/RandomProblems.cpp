@@ -156,6 +156,18 @@ ScheduleProblem mlir::fsdp::sched::test::makeProblem(const RandomOptions &o,
   }
   if (o.copies > 0)
     p.numLinks += 2;
+  else if (o.fetches)
+    ++p.numLinks;
+  for (size_t i = 0; o.fetches && i != gathers.size(); ++i) {
+    Transfer fetch;
+    Transfer &gather = p.transfers[gathers[i]];
+    fetch.queue = Queue::H2D;
+    fetch.cost = {0, gather.cost.work / 2, p.numLinks - 1};
+    fetch.firstUse = fetch.lastUse = gather.firstUse;
+    fetch.dstBytes = gather.dstBytes / 8;
+    gather.after.push_back(Id(p.transfers.size()));
+    p.transfers.push_back(fetch);
+  }
   int64_t staying = 0;
   for (Transfer &transfer : p.transfers)
     if (o.stay && transfer.firstUse < 0) {
@@ -184,5 +196,6 @@ RandomOptions mlir::fsdp::sched::test::pickOptions(uint64_t seed) {
   o.casts = random.below(4) == 0;
   o.keepLast = random.below(3) != 0;
   o.keepFirst = random.below(4) == 0;
+  o.fetches = !o.casts && seed % 5 == 0;
   return o;
 }

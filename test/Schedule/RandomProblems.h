@@ -39,6 +39,8 @@ struct RandomOptions {
   /// Activations of every other unit wait on the host, over links of their own.
   /// A copy takes so much of the unit's forward; 0: none does.
   double copies = 0;
+  /// Each gather reads a shard that is fetched from the host.
+  bool fetches = false;
 };
 
 ScheduleProblem makeProblem(const RandomOptions &options, uint64_t seed);
