@@ -42,16 +42,27 @@ fsdp.flat_param @h0 on @mesh shard ["shard"] replicate [] state f32 gather f32 r
   <"w", tensor<8xf32> at 0>
 ] {trainable, unit = ""}
 fsdp.state @h0.param parameter of @h0 : tensor<4xf32> at 0
-func.func private @forward(%w: tensor<8xf32>, %x: tensor<8xf32>, %o: tensor<8xf32>) -> tensor<8xf32>
-func.func private @piece(%w: tensor<4xf32>, %x: tensor<8xf32>, %o: tensor<8xf32>) -> tensor<8xf32>
-func.func private @loss(%y: tensor<8xf32>, %o: tensor<f32>) -> tensor<f32>
-func.func private @grad(%x: tensor<8xf32>, %o: tensor<8xf32>) -> tensor<8xf32>
-func.func private @update(%w: tensor<4xf32>, %g: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32>
+func.func private @forward(%w: tensor<8xf32>, %x: tensor<8xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  return %o : tensor<8xf32>
+}
+func.func private @piece(%w: tensor<4xf32>, %x: tensor<8xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  return %o : tensor<8xf32>
+}
+func.func private @loss(%y: tensor<8xf32>, %o: tensor<f32>) -> tensor<f32> {
+  return %o : tensor<f32>
+}
+func.func private @grad(%x: tensor<8xf32>, %o: tensor<8xf32>) -> tensor<8xf32> {
+  return %o : tensor<8xf32>
+}
+func.func private @update(%w: tensor<4xf32>, %g: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
+  return %o : tensor<4xf32>
+}
 fsdp.program @train(%w: tensor<4xf32> {fsdp.state = @h0.param}, %x: tensor<8xf32> {fsdp.input = {name = "x"}})
     -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.state = @h0.param}) {
   %a = fsdp.all_gather %w on @mesh["shard"] : tensor<4xf32> -> tensor<8xf32>
   %y = fsdp.launch @forward(%a, %x) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  %l = fsdp.launch @loss(%y) : (tensor<8xf32>) -> tensor<f32>
+  %p = fsdp.launch @loss(%y) : (tensor<8xf32>) -> tensor<f32>
+  %l = fsdp.all_reduce %p on @mesh["shard"] divisor 2 : tensor<f32>
   %b = fsdp.all_gather %w on @mesh["shard"] for backward : tensor<4xf32> -> tensor<8xf32>
   %d = fsdp.launch @forward(%b, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   %g = fsdp.reduce_scatter %d on @mesh["shard"] divisor 2 : tensor<8xf32> -> tensor<4xf32>
@@ -61,7 +72,8 @@ fsdp.program @train(%w: tensor<4xf32> {fsdp.state = @h0.param}, %x: tensor<8xf32
 fsdp.program @linear(%w: tensor<4xf32> {fsdp.state = @h0.param}, %x: tensor<8xf32> {fsdp.input = {name = "x"}})
     -> (tensor<f32> {fsdp.loss}, tensor<4xf32> {fsdp.state = @h0.param}) {
   %y = fsdp.launch @piece(%w, %x) : (tensor<4xf32>, tensor<8xf32>) -> tensor<8xf32>
-  %l = fsdp.launch @loss(%y) : (tensor<8xf32>) -> tensor<f32>
+  %p = fsdp.launch @loss(%y) : (tensor<8xf32>) -> tensor<f32>
+  %l = fsdp.all_reduce %p on @mesh["shard"] divisor 2 : tensor<f32>
   %d = fsdp.launch @grad(%x) : (tensor<8xf32>) -> tensor<8xf32>
   %g = fsdp.reduce_scatter %d on @mesh["shard"] divisor 2 : tensor<8xf32> -> tensor<4xf32>
   %u = fsdp.launch @update(%w, %g) tied [0] : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -71,7 +83,8 @@ fsdp.program accumulate @accumulate(%w: tensor<4xf32> {fsdp.state = @h0.param}, 
     -> (tensor<f32> {fsdp.loss}) {
   %a = fsdp.all_gather %w on @mesh["shard"] : tensor<4xf32> -> tensor<8xf32>
   %y = fsdp.launch @forward(%a, %x) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  %l = fsdp.launch @loss(%y) : (tensor<8xf32>) -> tensor<f32>
+  %p = fsdp.launch @loss(%y) : (tensor<8xf32>) -> tensor<f32>
+  %l = fsdp.all_reduce %p on @mesh["shard"] divisor 2 : tensor<f32>
   %b = fsdp.all_gather %w on @mesh["shard"] for backward : tensor<4xf32> -> tensor<8xf32>
   %d = fsdp.launch @forward(%b, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   fsdp.return %l : tensor<f32>

@@ -114,8 +114,8 @@ fsdp.state @p buffer "p" : !fsdp.host<tensor<4xf32>>
 
 // -----
 
-// expected-error @below {{expected an optimizer state of a flat parameter in the host's memory, got kind parameter}}
-fsdp.state @p parameter of @h0 : !fsdp.host<tensor<4xf32>>
+// expected-error @below {{expected a parameter, or an optimizer state of a flat parameter, in the host's memory, got kind accumulator}}
+fsdp.state @p accumulator of @h0 : !fsdp.host<tensor<4xf32>>
 
 // -----
 
