@@ -86,10 +86,17 @@ void Rewrite::dropKept() {
     isDone[i] = isDone[waitOf[op.event]] = true;
     for (auto [mine, kept] : llvm::zip(op.writes, old.ops[earlier].writes))
       replacement[mine.value] = kept.value;
-    // A cast goes with the last reader of any of its results.
-    for (const ByteRange &range : op.reads)
-      if (Id cast = maker[range.value]; cast >= 0 && --readers[cast] == 0)
-        isDone[cast] = true;
+    // A cast goes with the last reader of any of its results, and so does a
+    // copy from the host.
+    SmallVector<Id> gone = {Id(i)};
+    while (!gone.empty())
+      for (const ByteRange &range : old.ops[gone.pop_back_val()].reads)
+        if (Id from = maker[range.value]; from >= 0 && --readers[from] == 0) {
+          isDone[from] = true;
+          if (old.ops[from].kind == StepOpKind::Start)
+            isDone[waitOf[old.ops[from].event]] = true;
+          gone.push_back(from);
+        }
   }
 }
 
@@ -110,11 +117,19 @@ ByteRange Rewrite::resolve(const ByteRange &range, bool inBackward) {
 void Rewrite::issue(Id gather) {
   if (isDone[gather])
     return;
-  for (const ByteRange &range : old.ops[gather].reads)
-    if (Id cast = maker[range.value]; cast >= 0 && !isDone[cast])
-      add(cast);
-  add(gather);
-  add(waitOf[old.ops[gather].event]);
+  // With the cast and the copy from the host that it waits for.
+  SmallVector<Id> chain = {gather};
+  for (size_t i = 0; i != chain.size(); ++i)
+    for (const ByteRange &range : old.ops[chain[i]].reads)
+      if (Id from = maker[range.value]; from >= 0 && !isDone[from])
+        chain.push_back(from);
+  for (Id op : llvm::reverse(chain)) {
+    if (isDone[op])
+      continue;
+    add(op);
+    if (old.ops[op].kind == StepOpKind::Start)
+      add(waitOf[old.ops[op].event]);
+  }
 }
 
 /// The later gather of the bytes that @value was gathered with; -1: none.

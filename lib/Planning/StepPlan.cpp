@@ -35,6 +35,30 @@ static bool isGather(const StepOp &op) {
 // Choices
 //===----------------------------------------------------------------------===//
 
+/// Whether @op copies a state from the host to the device.
+static bool isFetchOfArgument(const StepProgram &program,
+                              const std::vector<Id> &maker, Id op) {
+  const StepOp &fetch = program.ops[op];
+  return fetch.kind == StepOpKind::Start && fetch.queue == Queue::H2D &&
+         llvm::all_of(fetch.reads, [&](const ByteRange &range) {
+           return maker[range.value] < 0;
+         });
+}
+
+/// What @cast reads: of copies from the host what they copy.
+static SmallVector<ByteRange> getArguments(const StepProgram &program,
+                                           const std::vector<Id> &maker,
+                                           const StepOp &cast) {
+  SmallVector<ByteRange> arguments;
+  for (const ByteRange &range : cast.reads)
+    if (Id from = maker[range.value];
+        from >= 0 && isFetchOfArgument(program, maker, from))
+      llvm::append_range(arguments, program.ops[from].reads);
+    else
+      arguments.push_back(range);
+  return arguments;
+}
+
 /// What a gather sends: bytes of arguments, or what a kernel makes of them.
 static SmallVector<int64_t> getSentBytes(const StepProgram &program,
                                          const std::vector<Id> &maker,
@@ -49,6 +73,10 @@ static SmallVector<int64_t> getSentBytes(const StepProgram &program,
       add(range);
       continue;
     }
+    if (isFetchOfArgument(program, maker, from)) {
+      llvm::for_each(program.ops[from].reads, add);
+      continue;
+    }
     // A cast's result is the part of its place: where that lies is no matter.
     const StepOp &cast = program.ops[from];
     auto result = llvm::find_if(cast.writes, [&](const ByteRange &written) {
@@ -56,7 +84,7 @@ static SmallVector<int64_t> getSentBytes(const StepProgram &program,
     });
     key.append({-1 - int64_t(cast.kernel),
                 int64_t(result - cast.writes.begin()), range.bytes});
-    for (const ByteRange &read : cast.reads)
+    for (const ByteRange &read : getArguments(program, maker, cast))
       add(read);
   }
   return key;
@@ -105,13 +133,14 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
   choices.earlierGather.assign(program.ops.size(), -1);
   choices.canRecompute.assign(program.ops.size(), false);
   std::vector<Id> maker = getMakers(program);
-  auto isMadeFromArguments = [&](const ByteRange &range) {
+  auto isArgument = [&](const ByteRange &range) {
     Id from = maker[range.value];
-    return from < 0 ||
-           (program.ops[from].kind == StepOpKind::Launch &&
-            llvm::all_of(
-                program.ops[from].reads,
-                [&](const ByteRange &read) { return maker[read.value] < 0; }));
+    return from < 0 || isFetchOfArgument(program, maker, from);
+  };
+  auto isMadeFromArguments = [&](const ByteRange &range) {
+    return isArgument(range) ||
+           (program.ops[maker[range.value]].kind == StepOpKind::Launch &&
+            llvm::all_of(program.ops[maker[range.value]].reads, isArgument));
   };
   std::map<SmallVector<int64_t>, Id> gathers;
   // By gather: the one that backward reads, itself or a later one.
@@ -149,7 +178,7 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
       if (Id from = maker[range.value]; from >= 0) {
         const StepOp &source = program.ops[from];
         can &= source.kind == StepOpKind::Launch ||
-               source.kind == StepOpKind::Copy ||
+               source.kind == StepOpKind::Copy || isArgument(range) ||
                (isGather(source) && isThereInBackward[from]);
       }
     choices.canRecompute[i] = can;

@@ -66,7 +66,7 @@ fsdp.program @train(%w0: tensor<4xf32> {fsdp.state = @h0.param}, %w1: tensor<4xf
 // ALL-NEXT:      fsdp.launch @update(%{{.*}}, %[[G1]],
 // ALL-NEXT:      %[[G0:.*]] = fsdp.reduce_scatter %[[B0]]
 // ALL-NEXT:      fsdp.launch @update(%{{.*}}, %[[G0]],
-// SAID:        remark: updates in backward: the arena takes {{[0-9.]+ KiB}}, {{[0-9.]+ KiB}} with updates behind it
+// SAID:        remark: 1 of 2 updates in backward: the arena takes {{[0-9.]+ KiB}}, {{[0-9.]+ KiB}} with updates behind it
 fsdp.program @on_device(%w0: tensor<4xf32> {fsdp.state = @h0.param}, %w1: tensor<4xf32> {fsdp.state = @h1.param},
                         %x: tensor<8xf32> {fsdp.input = {name = "x"}})
     -> (tensor<4xf32> {fsdp.state = @h0.param}, tensor<4xf32> {fsdp.state = @h1.param}) {

@@ -4,6 +4,8 @@
 // RUN: fsdp-opt %s --allow-unregistered-dialect --fsdp-scale-loss=loss-scale=8 --convert-fsdp-logical-to-collectives | FileCheck %s --check-prefix=LOCAL
 // RUN: not fsdp-opt %s --allow-unregistered-dialect --convert-fsdp-logical-to-collectives 2>&1 | FileCheck %s --check-prefix=LEFT
 // RUN: not fsdp-opt %t.same --allow-unregistered-dialect --fsdp-scale-loss=loss-scale=dynamic --fsdp-scale-loss=loss-scale=dynamic 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: sed 's/ if_finite %n//; s/ if_finite tensor<f32>//' %s > %t.always && not fsdp-opt %t.always --allow-unregistered-dialect --fsdp-scale-loss=loss-scale=dynamic 2>&1 | FileCheck %s --check-prefix=ALWAYS
+// ALWAYS: error: expected an update that skips what is not finite {{.*}} beside a dynamic loss-scale, got one without if_finite
 // LEFT: error: failed to legalize operation 'fsdp.loss_scale'
 // TWICE: error: expected a name other than 'loss_scale' for a state of @optimizer beside loss-scale
 // TWICE: note: it is here
@@ -40,10 +42,13 @@ fsdp.state @a.param parameter of @a : !fsdp.sharded<@a, f32>
 // After a norm that is not finite times 0.25, after 100 finite ones times 4.
 // DYNAMIC:       %[[NEW:.*]] = linalg.generic {{.*}} ins(%[[S]], %[[T]], %[[N]] :
 // DYNAMIC-NEXT:  ^bb0(%[[X:.*]]: f32, %[[K:.*]]: i32, %[[M:.*]]: f32, %{{.*}}: f32):
-// DYNAMIC-DAG:     %[[GROWTH:.*]] = arith.constant 4.000000e+00 : f32
-// DYNAMIC-DAG:     %[[GROWN:.*]] = arith.mulf %[[X]], %[[GROWTH]] : f32
-// DYNAMIC-DAG:     %[[BACKOFF:.*]] = arith.constant 2.500000e-01 : f32
-// DYNAMIC-DAG:     %[[LESS:.*]] = arith.mulf %[[X]], %[[BACKOFF]] : f32
+// DYNAMIC-DAG:     %[[GROWTH:.*]] = arith.constant 4.000000e+00 : f64
+// DYNAMIC-DAG:     %[[WIDE:.*]] = arith.extf %[[X]] : f32 to f64
+// DYNAMIC-DAG:     %[[GROWN64:.*]] = arith.mulf %[[WIDE]], %[[GROWTH]] : f64
+// DYNAMIC-DAG:     %[[GROWN:.*]] = arith.truncf %[[GROWN64]] : f64 to f32
+// DYNAMIC-DAG:     %[[BACKOFF:.*]] = arith.constant 2.500000e-01 : f64
+// DYNAMIC-DAG:     %[[LESS64:.*]] = arith.mulf %{{.*}}, %[[BACKOFF]] : f64
+// DYNAMIC-DAG:     %[[LESS:.*]] = arith.truncf %[[LESS64]] : f64 to f32
 // DYNAMIC:         arith.cmpi sge, %{{.*}}, %{{.*}} : i32
 // DYNAMIC:         %[[MORE:.*]] = arith.select %{{.*}}, %[[GROWN]], %[[X]] : f32
 // DYNAMIC:         %[[FINITE:.*]] = arith.cmpf olt, %{{.*}}, %{{.*}} : f32

@@ -150,7 +150,9 @@ static Value getFirst(OpBuilder &builder, Value vector) {
       if (Value first = getFirst(builder, def->getOperand(i)))
         if (Value more = getSplat(builder, def->getOperand(1 - i)))
           return arith::AddIOp::create(builder, loc, first, more);
-  if (isa_and_present<arith::IndexCastOp, arith::TruncIOp>(def))
+  // Narrower integers may begin anew within a vector.
+  bool isWide = !element.isInteger() || element.getIntOrFloatBitWidth() >= 32;
+  if (isWide && isa_and_present<arith::IndexCastOp, arith::TruncIOp>(def))
     if (Value first = getFirst(builder, def->getOperand(0)))
       return builder
           .create(loc, def->getName().getIdentifier(), first, element)

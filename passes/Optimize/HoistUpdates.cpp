@@ -26,21 +26,28 @@ using namespace mlir::fsdp;
 // Analysis
 //===----------------------------------------------------------------------===//
 
+/// Whether @launch makes new values of states that are laid out like a flat
+/// parameter, or what is copied to the host as such.
+static bool updatesShard(LaunchOp launch, const ProgramStates &states) {
+  auto isWritten = [&](OpOperand &use) {
+    StateOp state = isa<fsdp::ReturnOp>(use.getOwner())
+                        ? states.getWritten(use.getOperandNumber())
+                        : StateOp();
+    return state && state.getFlatParamAttr() &&
+           state.getKind() != StateKind::accumulator;
+  };
+  return llvm::any_of(launch->getUses(), [&](OpOperand &use) {
+    return isWritten(use) ||
+           (isa<OffloadOp>(use.getOwner()) &&
+            llvm::any_of(use.getOwner()->getUses(), isWritten));
+  });
+}
+
 /// Whether @launch reads what was reloaded of a state on the host.
 static bool reloadsState(LaunchOp launch) {
   return llvm::any_of(launch->getOperands(), [](Value operand) {
     auto reload = operand.getDefiningOp<ReloadOp>();
     return reload && isa<BlockArgument>(reload.getInput());
-  });
-}
-
-/// Whether @launch makes new values of a flat parameter's shard.
-static bool updatesParameter(LaunchOp launch, const ProgramStates &states) {
-  return llvm::any_of(launch->getUses(), [&](OpOperand &use) {
-    StateOp state = isa<fsdp::ReturnOp>(use.getOwner())
-                        ? states.getWritten(use.getOperandNumber())
-                        : StateOp();
-    return state && state.getKind() == StateKind::parameter;
   });
 }
 
@@ -95,11 +102,16 @@ static Hoist decide(LaunchOp update, const ProgramStates &states) {
     return !isa<fsdp::ReturnOp>(reader) && !slice.contains(reader);
   };
   for (Operation *op : hoist.ops)
-    for (Value operand : op->getOperands())
+    for (Value operand : op->getOperands()) {
+      if (auto copy = operand.getDefiningOp<ReloadOp>();
+          copy && isa<BlockArgument>(copy.getInput()))
+        canMove &=
+            !isReadAfter(operand, hoist.before->getPrevNode(), isNotMoved);
       if (auto arg = dyn_cast<BlockArgument>(getWholeValue(operand)))
         if (StateOp state = states.getRead(arg.getArgNumber());
             state && state.getFlatParamAttr())
           canMove &= !isReadAfter(arg, hoist.before->getPrevNode(), isNotMoved);
+    }
   return canMove ? hoist : Hoist();
 }
 
@@ -125,20 +137,21 @@ struct HoistUpdates : fsdp::impl::HoistUpdatesBase<HoistUpdates> {
   void runOnOperation() override {
     ProgramOp program = getOperation();
     ProgramStates states(program);
-    bool isChanged = false;
+    int64_t updates = 0, moved = 0;
     FailureOr<ArenaPlan> before = failure();
     if (all && failed(before = planArena(program)))
       return signalPassFailure();
     for (LaunchOp update :
          llvm::to_vector(program.getBody().front().getOps<LaunchOp>())) {
-      if (!reloadsState(update) && !(all && updatesParameter(update, states)))
+      if (!updatesShard(update, states) || !(all || reloadsState(update)))
         continue;
+      ++updates;
       if (Hoist hoist = decide(update, states); hoist.before) {
         apply(update, hoist);
-        isChanged = true;
+        ++moved;
       }
     }
-    if (!isChanged)
+    if (moved == 0)
       markAllAnalysesPreserved();
     else
       removeArenaPlaces(program);
@@ -147,9 +160,11 @@ struct HoistUpdates : fsdp::impl::HoistUpdatesBase<HoistUpdates> {
     FailureOr<ArenaPlan> after = planArena(program);
     if (failed(after))
       return signalPassFailure();
-    program.emitRemark("updates in backward: the arena takes ")
-        << formatBytes(after->totalBytes) << ", "
-        << formatBytes(before->totalBytes) << " with updates behind it";
+    program.emitRemark() << moved << " of " << updates
+                         << " updates in backward: the arena takes "
+                         << formatBytes(after->totalBytes) << ", "
+                         << formatBytes(before->totalBytes)
+                         << " with updates behind it";
   }
 };
 } // namespace

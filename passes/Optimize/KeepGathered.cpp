@@ -19,13 +19,23 @@ namespace mlir::fsdp {
 using namespace mlir;
 using namespace mlir::fsdp;
 
-/// Its readers read what @earlier brought.
+/// Its readers read what @earlier brought. The cast and the copy from the host
+/// that it alone read go with it.
 static void replace(AllGatherOp gather, AllGatherOp earlier) {
-  auto cast = gather.getInput().getDefiningOp<LaunchOp>();
   gather.replaceAllUsesWith(earlier.getResult());
-  gather.erase();
-  if (cast && cast->use_empty())
-    cast.erase();
+  SmallVector<Operation *> unread = {gather};
+  while (!unread.empty()) {
+    Operation *op = unread.pop_back_val();
+    llvm::SmallSetVector<Operation *, 2> read;
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp();
+          isa_and_present<LaunchOp, ReloadOp>(def))
+        read.insert(def);
+    op->erase();
+    for (Operation *def : read)
+      if (def->use_empty())
+        unread.push_back(def);
+  }
 }
 
 namespace {

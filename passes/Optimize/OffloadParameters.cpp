@@ -28,9 +28,8 @@ static Value getNewValue(ProgramOp program, BlockArgument arg) {
 }
 
 /// One copy for forward and one for backward and the update: what is between
-/// them has no shard on the device. Only where the new value depends on
-/// forward's copy: no order of the copies then writes over what that is to
-/// read. On backward's copy it depends by the update, which reads it.
+/// them has no shard on the device. Only where the new value depends on both:
+/// no order of the copies then writes over what one is to read.
 static SmallVector<Readers> chooseCopies(ProgramOp program, BlockArgument arg,
                                          Readers all) {
   Operation *end = getForwardEnd(program);
@@ -40,10 +39,12 @@ static SmallVector<Readers> chooseCopies(ProgramOp program, BlockArgument arg,
       all, [&](Operation *reader) { return !end->isBeforeInBlock(reader); });
   Readers forward(all.begin(), middle), rest(middle, all.end());
   Value written = getNewValue(program, arg);
-  bool isBefore = !written || llvm::any_of(forward, [&](Operation *reader) {
-    return dependsOn(written, reader);
-  });
-  if (forward.empty() || rest.empty() || !isBefore)
+  auto isBefore = [&](const Readers &readers) {
+    return !written || llvm::any_of(readers, [&](Operation *reader) {
+      return dependsOn(written, reader);
+    });
+  };
+  if (forward.empty() || rest.empty() || !isBefore(forward) || !isBefore(rest))
     return {std::move(all)};
   return {std::move(forward), std::move(rest)};
 }

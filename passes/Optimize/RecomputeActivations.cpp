@@ -71,12 +71,14 @@ Value Repeater::getGathered(AllGatherOp gather, Operation *reader) {
   if (it == later.end())
     return gather.getResult();
   AllGatherOp again = it->second;
-  if (!again->isBeforeInBlock(reader)) {
-    if (auto cast = again.getInput().getDefiningOp<LaunchOp>();
-        cast && !cast->isBeforeInBlock(reader))
-      cast->moveBefore(reader);
-    again->moveBefore(reader);
-  }
+  // With the cast and the copy from the host that it waits for.
+  SmallVector<Operation *> chain;
+  Operation *op = again;
+  for (; op && !op->isBeforeInBlock(reader);
+       op = op->getOperand(0).getDefiningOp())
+    chain.push_back(op);
+  for (Operation *moved : llvm::reverse(chain))
+    moved->moveBefore(reader);
   return again.getResult();
 }
 

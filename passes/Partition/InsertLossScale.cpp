@@ -50,6 +50,13 @@ struct InsertLossScale : fsdp::impl::InsertLossScaleBase<InsertLossScale> {
       return signalPassFailure();
     for (TracedStep &step : *steps) {
       if (step.lossScale) {
+        if (isScaled && getTraits(step.kind).hasBackward &&
+            step.lossScale.use_empty()) {
+          emitInputError(step.func, "expected a step that multiplies by its "
+                                    "fsdp.loss_scale beside loss-scale ")
+              << lossScale << ", got one that does not read it";
+          return signalPassFailure();
+        }
         replaceArgument(step, isScaled);
       } else if (isScaled && getTraits(step.kind).hasBackward) {
         emitInputError(step.func, "expected an argument of @")

@@ -68,12 +68,23 @@ static Value createIsFinite(OpBuilder &builder, Location loc, Value number) {
       createNumber(builder, loc, std::numeric_limits<double>::infinity()));
 }
 
+/// @number * @factor, in f64 and rounded once, as torch.amp.GradScaler has it.
+static Value multiplyWide(OpBuilder &builder, Location loc, Value number,
+                          double factor) {
+  Type wide = builder.getF64Type();
+  Value product = arith::MulFOp::create(
+      builder, loc, arith::ExtFOp::create(builder, loc, wide, number),
+      arith::ConstantOp::create(builder, loc, builder.getF64FloatAttr(factor)));
+  return arith::TruncFOp::create(builder, loc, number.getType(), product);
+}
+
 FailureOr<StateOp> ScaleLoss::createState(StringRef name, Type element,
                                           double init) {
   ModuleOp module = getOperation();
   Operation *last = nullptr;
   for (auto state : module.getOps<StateOp>()) {
-    if (!state.getFlatParamAttr() && state.getCheckpointName() == name) {
+    if (state.getKind() == StateKind::optimizer &&
+        state.getCheckpointName() == name) {
       InFlightDiagnostic diag =
           emitInputError(module, "expected a name other than '")
           << name << "' for a state of @optimizer beside loss-scale";
@@ -83,9 +94,12 @@ FailureOr<StateOp> ScaleLoss::createState(StringRef name, Type element,
     last = state;
   }
   OpBuilder builder(&getContext());
-  builder.setInsertionPointAfter(last);
+  if (last)
+    builder.setInsertionPointAfter(last);
+  else
+    builder.setInsertionPointToStart(module.getBody());
   auto state = StateOp::create(
-      builder, last->getLoc(),
+      builder, last ? last->getLoc() : module.getLoc(),
       builder.getStringAttr(StringRef(names::kOptimizer) + "." + name),
       StateKind::optimizer, builder.getStringAttr(name), FlatSymbolRefAttr(),
       builder.getF64FloatAttr(init), /*tied=*/ArrayAttr(),
@@ -167,10 +181,8 @@ void ScaleLoss::followNorm(ProgramOp program, BlockArgument old,
   Value scale = createElementwise(
       builder, loc, cast<RankedTensorType>(old.getType()), {old, tracker, norm},
       [&](OpBuilder &b, Location l, ValueRange v) -> Value {
-        Value grown =
-            arith::MulFOp::create(b, l, v[0], createNumber(b, l, spec.growth));
-        Value less =
-            arith::MulFOp::create(b, l, v[0], createNumber(b, l, spec.backoff));
+        Value grown = multiplyWide(b, l, v[0], spec.growth);
+        Value less = multiplyWide(b, l, v[0], spec.backoff);
         Value grows =
             arith::AndIOp::create(b, l, isGrown(b, l, countNext(b, l, v[1])),
                                   createIsFinite(b, l, grown));
@@ -236,6 +248,16 @@ void ScaleLoss::runOnOperation() {
       programs.push_back(program);
   if (programs.empty())
     return markAllAnalysesPreserved();
+  if (spec.isDynamic)
+    for (ProgramOp program : programs)
+      for (auto update : program.getOps<UpdateOp>())
+        if (!update.getNorm()) {
+          emitInputError(update, "expected an update that skips what is not "
+                                 "finite (fsdp-apply-optimizer{skip-nonfinite="
+                                 "true}) beside a dynamic loss-scale, got one "
+                                 "without if_finite");
+          return signalPassFailure();
+        }
   if (spec.isDynamic && failed(createStates()))
     return signalPassFailure();
   for (ProgramOp program : programs)

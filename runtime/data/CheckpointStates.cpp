@@ -12,6 +12,7 @@
 #include "data/Names.h"
 #include "data/Sharding.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -50,13 +51,21 @@ void CheckpointStates::compareTrained() {
     if (dot == std::string::npos)
       continue;
     std::string state = tensor.name.substr(dot + 1);
+    // A scale that one of both has says nothing of what is trained.
+    if (droppedStates_.count(tensor.name))
+      continue;
     saved[tensor.name.substr(0, dot)][state] = &tensor;
-    if (!droppedStates_.count(tensor.name))
-      savedNames.insert(std::move(state));
+    savedNames.insert(std::move(state));
   }
+  auto isCompared = [&](const OptimizerState &state) {
+    return !beginsScale_ || !isOfLossScale(state.name);
+  };
+  auto hasStates = [&](const FlatParam &flat) {
+    return std::any_of(flat.states.begin(), flat.states.end(), isCompared);
+  };
   for (const FlatParam &flat : manifest_->flatParams)
     for (const OptimizerState &state : flat.states)
-      if (!beginsScale_ || !isOfLossScale(state.name))
+      if (isCompared(state))
         presentNames.insert(state.name);
   if (savedNames != presentNames)
     return;
@@ -64,9 +73,9 @@ void CheckpointStates::compareTrained() {
     for (const Member &member : flat.members) {
       auto states = saved.find(member.fqn);
       bool isSaved = states != saved.end();
-      if (!isSaved && !flat.states.empty())
+      if (!isSaved && hasStates(flat))
         begun_.push_back(member.fqn);
-      if (!isSaved || !flat.states.empty())
+      if (!isSaved || hasStates(flat))
         continue;
       dropped_.push_back(member.fqn);
       for (const auto &[name, tensor] : states->second)

@@ -346,7 +346,8 @@ void Trainer::report(int64_t step, double seconds) {
 /// What the scale of the loss becomes after a skipped step. One that falls
 /// without end was not too large: every further step would be skipped.
 std::string Trainer::noteBackoff(int64_t step) {
-  double next = lossScale_ * manifest_.lossScale->backoff;
+  // As the program computes it: in f64, rounded to f32.
+  double next = double(float(lossScale_ * manifest_.lossScale->backoff));
   if (next < manifest_.lossScale->least && collapse_.empty())
     collapse_ = "step " + std::to_string(step) +
                 ": expected a loss scale of at least " +

@@ -5,7 +5,7 @@ import pathlib
 import unittest
 
 from offloaded import MESHES, Offloaded
-from steps import StepTest, fixture
+from steps import BIN, StepTest, fixture
 
 
 class OffloadParameters(Offloaded, StepTest):
@@ -27,6 +27,26 @@ class OffloadParameters(Offloaded, StepTest):
                 self.assertEqual(step["certificate"]["host_bytes"], host)
                 self.assertEqual(usual["arena"]["state_bytes"] - manifest["arena"]["state_bytes"], host)
                 self.assertLess(manifest["arena"]["bytes"], usual["arena"]["bytes"])
+
+    def test_plans(self):
+        """What is kept and computed again is what it is of parameters on the device."""
+        for options in (("--reshard-after-forward", "false"), ("--recompute", "full"), ("--checkpoint", "every=1"),
+                        ("--strategy", "no_shard", "--recompute", "full"),
+                        ("--recompute", "full", "--cluster", "h100-sxm"),
+                        ("--reshard-after-forward", "false", "--cluster", "h100-sxm", "--param-dtype", "bf16")):
+            with self.subTest(options=options):
+                counts = []
+                for option in ((), self.option):
+                    level = self.place("step.mlir")
+                    done = self.execute([BIN / "fsdp-compile", fixture.model, "--mesh", "shard=2", *options, *option,
+                                         "--emit", "ir:L3", "-o", level])
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    text = level.read_text()
+                    counts.append([text.count(op) for op in ("fsdp.all_gather", "fsdp.launch")])
+                self.assertEqual(*counts)
+                results = [self.result(self.compile(fixture, "shard=2", *options, *option), "shard=2", steps=2)
+                           for option in ((), self.option)]
+                self.expect_same(*results)
 
     def test_copies(self):
         """Of each shard two to the device, for forward and for backward with the update, and one back."""

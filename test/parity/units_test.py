@@ -15,6 +15,7 @@ from pytorch_test import F32, difference, total
 
 STEPS = min(steps.STEPS, 8)
 SGD = "sgd:lr=0.01,momentum=0.9"
+ADAMW = "adamw:lr=0.001"
 HYBRID = "shard=2,replicate=2"
 # A block that every fixture with blocks has twice, the other one, and what all blocks are called.
 FIRST, SECOND, BLOCKS = {"gpt2": ("transformer.h.0", "transformer.h.1", "transformer.h.*"),
@@ -192,6 +193,17 @@ class Units(StepTest):
                 with self.subTest(units=units, mesh=mesh):
                     program = self.compile(fixture, mesh, *units, optimizer=SGD)
                     self.expect_same(self.reference(mesh, options), self.result(program, mesh))
+
+    def test_types_beside_updates_of_several_units(self):
+        """One launch updates equal units by Adam's formula; their gradients are reduced in types of their own."""
+        want, _ = self.result(self.compile(fixture, "shard=2", optimizer=ADAMW), "shard=2")
+        for types in ("reduce-dtype=bf16", "param-dtype=bf16", "param-dtype=bf16,reduce-dtype=f32"):
+            for options in ((), ("--clip-norm",), ("--cluster", "h100-sxm")):
+                with self.subTest(types=types, options=options):
+                    program = self.compile(fixture, "shard=2", *options, "--unit", f"{FIRST}:{types}", optimizer=ADAMW)
+                    run = ("--clip-norm", 1e9) if "--clip-norm" in options else ()
+                    got, _ = self.result(program, "shard=2", *run)
+                    self.assertLessEqual(difference([loss for loss, _ in got], [loss for loss, _ in want]), 0.02)
 
     def test_types_of_one_unit(self):
         """A unit that is computed in f32 has gradients nearer to the exact ones; others are as near as before."""

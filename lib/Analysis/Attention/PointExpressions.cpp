@@ -210,7 +210,7 @@ std::optional<bool> PointExpressions::getCondition(int node) const {
 // Nodes
 //===----------------------------------------------------------------------===//
 
-static unsigned getHash(const PointNode &node) {
+static size_t getHash(const PointNode &node) {
   llvm::hash_code hash = llvm::hash_value(unsigned(node.kind));
   if (node.kind == PointNode::Kind::Constant)
     hash = llvm::hash_combine(hash, node.constant);
@@ -218,7 +218,7 @@ static unsigned getHash(const PointNode &node) {
     hash = llvm::hash_combine(
         hash, node.op->getName(), node.op->getResult(0).getType(),
         llvm::hash_combine_range(node.operands.begin(), node.operands.end()));
-  return unsigned(hash);
+  return hash;
 }
 
 bool PointExpressions::computeSame(const PointNode &a,

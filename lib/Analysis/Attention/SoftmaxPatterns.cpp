@@ -112,6 +112,24 @@ public:
 };
 } // namespace
 
+/// Of a node that computes a number.
+static Type getNumberType(const PointNode &node) {
+  switch (node.kind) {
+  case Kind::Constant:
+    return node.constant.getType();
+  case Kind::Op:
+  case Kind::RowReduce:
+    return node.op->getResult(0).getType();
+  case Kind::Index:
+    break;
+  case Kind::Captured:
+  case Kind::Product:
+    return getElementTypeOrSelf(node.value.getType());
+  }
+  llvm_unreachable("a coordinate is no number of floats");
+}
+
+/// Factors are as rounded as they are traced, and are multiplied in f32.
 FactoredPattern fsdp::matchFactors(const PointExpressions &points, int node) {
   Matcher match(points);
   FactoredPattern pattern{points.stripCasts(node), {}};
@@ -121,14 +139,24 @@ FactoredPattern fsdp::matchFactors(const PointExpressions &points, int node) {
       break;
     if (!points[a].hasProduct)
       std::swap(a, b);
+    if (getNumberType(points[b]).isF64())
+      break;
     pattern.point = points.stripCasts(a);
-    pattern.factors.push_back(points.stripCasts(b));
+    pattern.factors.push_back(b);
   }
-  // A product of those is as good as each of them.
+  // Widening changes no value; a product in f32 is as good as its factors.
   for (size_t i = 0; i != pattern.factors.size(); ++i)
-    while (auto *multiply = match.get<arith::MulFOp>(pattern.factors[i])) {
-      pattern.factors.push_back(points.stripCasts(multiply->operands[1]));
-      pattern.factors[i] = points.stripCasts(multiply->operands[0]);
+    while (true) {
+      const PointNode &factor = points[pattern.factors[i]];
+      if (factor.kind == Kind::Op && isa<arith::ExtFOp>(factor.op)) {
+        pattern.factors[i] = factor.operands[0];
+      } else if (factor.kind == Kind::Op && isa<arith::MulFOp>(factor.op) &&
+                 getNumberType(factor).isF32()) {
+        pattern.factors.push_back(factor.operands[1]);
+        pattern.factors[i] = factor.operands[0];
+      } else {
+        break;
+      }
     }
   llvm::sort(pattern.factors);
   return pattern;

@@ -23,9 +23,9 @@ struct SoftmaxPattern {
   bool zeroMasked = false;
 };
 
-/// Matches exp(x - max x) / sum of it over the keys.
 /// A product of one point that depends on the scores and of others that do not,
-/// in any order: without casts, the others sorted by number.
+/// in any order: the point without casts, the others sorted by number and
+/// without widening.
 struct FactoredPattern {
   int point;
   SmallVector<int> factors;
@@ -33,6 +33,7 @@ struct FactoredPattern {
 
 FactoredPattern matchFactors(const PointExpressions &points, int node);
 
+/// Matches exp(x - max x) / sum of it over the keys.
 std::optional<SoftmaxPattern> matchSoftmax(const PointExpressions &points,
                                            int node);
 

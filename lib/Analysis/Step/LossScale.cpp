@@ -88,6 +88,11 @@ Expected<LossScale> LossScale::parse(StringRef text) {
       if (Error error = readEntry(entry, scale))
         return error;
     }
+  // Of the type of the scale: f32.
+  if (float(scale.init * scale.growth) <= float(scale.init))
+    return refuse("growth that makes init more", text);
+  if (float(scale.init * scale.backoff) >= float(scale.init))
+    return refuse("backoff that makes init less", text);
   if (scale.least > scale.init)
     return refuse("min that is at most init", text);
   return scale;

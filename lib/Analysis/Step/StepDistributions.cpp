@@ -197,6 +197,35 @@ LogicalResult StepDistributions::exchange(CollectiveOpInterface op,
   return success();
 }
 
+/// Whether what @op brings is read by a launch that reads a shard of a unit
+/// whose gradients are reduced in @type. One launch may update several units;
+/// the unit of a reduction is then one of them.
+bool StepDistributions::updatesUnitReducedIn(CollectiveOpInterface op,
+                                             Type type) const {
+  SmallVector<Value> work = {op->getResult(0)};
+  llvm::DenseSet<Operation *> seen;
+  while (!work.empty())
+    for (Operation *user : work.pop_back_val().getUsers()) {
+      if (!seen.insert(user).second)
+        continue;
+      if (!isa<LaunchOp>(user)) {
+        llvm::append_range(work, user->getResults());
+        continue;
+      }
+      for (Value operand : user->getOperands()) {
+        Value whole = getWholeValue(operand);
+        if (auto copy = whole.getDefiningOp<ReloadOp>())
+          whole = getWholeValue(copy.getInput());
+        auto arg = dyn_cast<BlockArgument>(whole);
+        FlatParamOp flat =
+            arg ? getFlatParam(states.getRead(arg.getArgNumber())) : nullptr;
+        if (flat && flat.getReduceType() == type)
+          return true;
+      }
+    }
+  return false;
+}
+
 /// What a flat parameter declares is how it travels: gathers bring `gather`, or
 /// `state` where an evaluation is in full precision, and reductions of whole
 /// gradients and shards of them are in `reduce`. Other reductions for the unit
@@ -210,7 +239,8 @@ LogicalResult StepDistributions::checkType(CollectiveOpInterface op) {
   bool isGather = op.getKind() == TransferKind::AllGather;
   if (isGather
           ? element == flat.getParamType() || element == flat.getElementType()
-          : element == flat.getReduceType())
+          : element == flat.getReduceType() ||
+                updatesUnitReducedIn(op, element))
     return success();
   InFlightDiagnostic diag = op->emitOpError("expected ");
   if (isGather)

@@ -87,6 +87,7 @@ private:
                      ArrayRef<Operation *> origins);
   void addArguments();
   LogicalResult visit(Operation &op);
+  bool updatesUnitReducedIn(CollectiveOpInterface op, Type type) const;
   LogicalResult checkType(CollectiveOpInterface op);
   LogicalResult visitCollective(CollectiveOpInterface op);
   LogicalResult gather(CollectiveOpInterface op, Distribution &form);

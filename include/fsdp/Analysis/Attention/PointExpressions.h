@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <unordered_map>
 #include <vector>
 
 namespace mlir::fsdp {
@@ -121,7 +122,7 @@ private:
   SmallVector<Known> known;
   llvm::DenseMap<Value, SmallVector<unsigned, 2>> knownOf;
   /// Numbers of constants, coordinates and ops, by a hash of what they are.
-  llvm::DenseMap<unsigned, SmallVector<int, 1>> nodesOf;
+  std::unordered_map<size_t, SmallVector<int, 1>> nodesOf;
   int depth = 0;
 };
 
