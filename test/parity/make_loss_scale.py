@@ -35,7 +35,9 @@ SIZE = 5
 CASES = {
     "sgd": [("sgd:lr=0.25", {}), ("sgd:lr=0.25,momentum=0.5", {"init_scale": 2.0 ** 17, "growth_interval": 3})],
     "adamw": [("adamw:lr=0.125", {"init_scale": 2.0 ** 18, "growth_interval": 2}),
-              ("adamw:lr=0.125", {"init_scale": 1000.0, "growth_factor": 3.0, "backoff_factor": 0.25, "growth_interval": 2})],
+              ("adamw:lr=0.125", {"init_scale": 1000.0, "growth_factor": 3.0, "backoff_factor": 0.25, "growth_interval": 2}),
+              # No floats of 32 bits.
+              ("adamw:lr=0.125", {"init_scale": 65536.0, "growth_factor": 1.1, "backoff_factor": 0.9, "growth_interval": 1})],
 }
 # Of the second one, in each step, the largest of the gradients; 60000 overflows with any scale above 1, inf with any.
 LARGEST = [1.0, 0.5, 60000.0, 0.25, 1.0, 2.0, float("inf"), float("nan"), 0.5, 0.5, 1.0, 0.125, 0.0, 3.0, 1.0, 60000.0, 1.0, 1.0, 0.5, 0.5]
