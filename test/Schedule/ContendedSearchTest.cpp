@@ -196,6 +196,7 @@ TEST(ContendedSearch, isReachedWhereComputeWaitsForLater) {
     RandomOptions o = pickOptions(seed);
     o.rooms = rooms;
     o.latency = 0.1 * (1 + seed % 4);
+    o.fetches = false;
     ScheduleProblem p = makeProblem(o, seed);
     std::optional<Schedule> s = schedule(p);
     ASSERT_TRUE(s);

@@ -89,7 +89,7 @@ class LossScale(StepTest):
         return outcome, lines, saved
 
     def check(self, case, lines, saved):
-        self.assertEqual([line["loss_scale"] for line in lines], case["scales"])
+        self.assertEqual(array.array("f", [line["loss_scale"] for line in lines]), array.array("f", case["scales"]))
         self.assertEqual(["grad_norm" in line.get("nonfinite", []) for line in lines], case["skipped"])
         size = [max(abs(value) for step in case["parameters"] for value in (step[i], step[i] - START[i])) for i in range(SIZE)]
         before = floats(START)

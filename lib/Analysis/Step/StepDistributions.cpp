@@ -205,7 +205,14 @@ bool StepDistributions::updatesUnitReducedIn(CollectiveOpInterface op,
   SmallVector<Value> work = {op->getResult(0)};
   llvm::DenseSet<Operation *> seen;
   while (!work.empty())
-    for (Operation *user : work.pop_back_val().getUsers()) {
+    for (OpOperand &use : work.pop_back_val().getUses()) {
+      Operation *user = use.getOwner();
+      // What a transfer that was started brings is there after its wait.
+      if (auto start = dyn_cast<StartOp>(user->getParentOp());
+          start && isa<YieldOp>(user))
+        for (Operation *wait : start.getToken().getUsers())
+          if (isa<WaitOp>(wait))
+            work.push_back(wait->getResult(use.getOperandNumber()));
       if (!seen.insert(user).second)
         continue;
       if (!isa<LaunchOp>(user)) {

@@ -43,7 +43,8 @@ static llvm::Error readValue(UnitSpec &spec, MLIRContext *context,
                    "expected " + expected + ", got '" + text + "'");
   };
   auto once = [&](bool isGiven) {
-    return isGiven ? failFor(spec.pattern, "expected " + key + " once")
+    return isGiven ? failFor(spec.pattern,
+                             "expected " + key + " once, got it twice")
                    : llvm::Error::success();
   };
   if (key == kStrategyKey) {
@@ -85,7 +86,9 @@ llvm::Expected<UnitSpec> UnitSpec::parse(MLIRContext *context, StringRef text) {
   UnitSpec spec;
   spec.pattern = pattern.str();
   if (pattern.empty() || values.empty())
-    return failFor(inner, "expected PATTERN:KEY=VALUE[,KEY=VALUE..]");
+    return failFor(inner.trim(':'),
+                   "expected PATTERN:KEY=VALUE[,KEY=VALUE..], got no " +
+                       Twine(values.empty() ? "values" : "pattern"));
   std::string apart = values.str();
   llvm::replace(apart, ';', ',');
   for (StringRef value : llvm::split(apart, ','))
