@@ -116,11 +116,8 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
   if (options.epilogues)
     pm.addNestedPass<ProgramOp>(createFuseEpilogues());
   pm.addNestedPass<ProgramOp>(createCutSavedValues({options.savedByte}));
-  // Small updates in one kernel would wait for each other's gradients.
-  pm.addNestedPass<ProgramOp>(createFormKernels(
-      {options.minItems,
-       options.optimizerInBackward ? 0 : int64_t(options.smallWork),
-       options.sweeps}));
+  pm.addNestedPass<ProgramOp>(
+      createFormKernels({options.minItems, options.smallWork, options.sweeps}));
   pm.addNestedPass<ProgramOp>(createRecomputeCheapValues());
   pm.addPass(createOutlineKernels());
   pm.addPass(createDeduplicateKernels());

@@ -162,9 +162,7 @@ class Bits(StepTest):
         return self.described(program)[0]["arena"]["bytes"]
 
     def test_optimizer_in_backward(self):
-        """Updates that do not wait for other units' gradients change no value; small kernels that are not merged then have
-        results of their own.
-        """
+        """Updates that do not wait for other units' gradients change no value, and of the arena next to none."""
         for mesh, options, run in (("shard=2", (), ()), ("shard=2,replicate=2", ("--strategy", "no_shard"), ()),
                                    ("shard=1", ("--accumulate-in", "shard"), ("--accumulate", 2)),
                                    ("shard=2", ("--cluster", "h100-sxm", "--order", "fsdp"), ())):
