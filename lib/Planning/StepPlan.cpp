@@ -37,7 +37,7 @@ static bool isGather(const StepOp &op) {
 
 /// Whether @op copies a state from the host to the device.
 static bool isFetchOfArgument(const StepProgram &program,
-                              const std::vector<Id> &maker, Id op) {
+                              llvm::ArrayRef<Id> maker, Id op) {
   const StepOp &fetch = program.ops[op];
   return fetch.kind == StepOpKind::Start && fetch.queue == Queue::H2D &&
          llvm::all_of(fetch.reads, [&](const ByteRange &range) {
@@ -45,47 +45,44 @@ static bool isFetchOfArgument(const StepProgram &program,
          });
 }
 
-/// What @cast reads: of copies from the host what they copy.
-static SmallVector<ByteRange> getArguments(const StepProgram &program,
-                                           const std::vector<Id> &maker,
-                                           const StepOp &cast) {
-  SmallVector<ByteRange> arguments;
-  for (const ByteRange &range : cast.reads)
+/// @reads, with what a copy from the host writes replaced by what it reads.
+static SmallVector<ByteRange>
+lookThroughFetches(const StepProgram &program, llvm::ArrayRef<Id> maker,
+                   llvm::ArrayRef<ByteRange> reads) {
+  SmallVector<ByteRange> sources;
+  for (const ByteRange &range : reads)
     if (Id from = maker[range.value];
         from >= 0 && isFetchOfArgument(program, maker, from))
-      llvm::append_range(arguments, program.ops[from].reads);
+      llvm::append_range(sources, program.ops[from].reads);
     else
-      arguments.push_back(range);
-  return arguments;
+      sources.push_back(range);
+  return sources;
 }
 
 /// What a gather sends: bytes of arguments, or what a kernel makes of them.
 static SmallVector<int64_t> getSentBytes(const StepProgram &program,
-                                         const std::vector<Id> &maker,
+                                         llvm::ArrayRef<Id> maker,
                                          const StepOp &gather) {
   SmallVector<int64_t> key = {program.transfers[gather.transfer].group};
   auto add = [&](const ByteRange &range) {
     key.append({range.value, range.offset, range.bytes});
   };
-  for (const ByteRange &range : gather.reads) {
+  for (const ByteRange &range :
+       lookThroughFetches(program, maker, gather.reads)) {
     Id from = maker[range.value];
     if (from < 0) {
       add(range);
       continue;
     }
-    if (isFetchOfArgument(program, maker, from)) {
-      llvm::for_each(program.ops[from].reads, add);
-      continue;
-    }
-    // A cast's result is the part of its place: where that lies is no matter.
+    // Two casts may write the same numbers to different addresses: the key
+    // holds which of its results is sent, not where that lies.
     const StepOp &cast = program.ops[from];
     auto result = llvm::find_if(cast.writes, [&](const ByteRange &written) {
       return written.value == range.value;
     });
     key.append({-1 - int64_t(cast.kernel),
                 int64_t(result - cast.writes.begin()), range.bytes});
-    for (const ByteRange &read : getArguments(program, maker, cast))
-      add(read);
+    llvm::for_each(lookThroughFetches(program, maker, cast.reads), add);
   }
   return key;
 }

@@ -62,8 +62,9 @@ private:
 };
 } // namespace
 
-/// Segments before each transfer: no queue overtakes itself, nor what it reads,
-/// which is of a queue before it here.
+/// Segments before each transfer. None is placed before its predecessor in its
+/// queue or before a transfer that it reads; the loop visits each queue after
+/// the queues whose transfers it reads.
 std::vector<Id> FSDPOrder::findPlaces() const {
   std::vector<Id> place = getPlaceFloor(problem).place;
   for (Queue queue : {Queue::Reduce, Queue::AllReduce, Queue::D2H, Queue::H2D,

@@ -23,7 +23,7 @@ using ChooseCopies = llvm::function_ref<SmallVector<Readers>(
 
 /// Moves @states to the host's memory, but those that are there: a program
 /// copies one to the device in front of the first reader of each copy, and what
-/// it makes of it back right behind the op that does. Sets @isChanged where any
+/// it makes of it back right after the op that does. Sets @isChanged where any
 /// was on the device. Reports states that are no local tensors, and programs
 /// that return for one what they do not compute of it
 /// (offload_optimizer_c2 and _c3).

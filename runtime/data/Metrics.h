@@ -51,7 +51,7 @@ std::string toJsonLine(const StepMetrics &metrics, Dtype lossDtype,
 double withoutSignOfNan(double value);
 
 /// "step: 1 loss: 6.9427 grad_norm: 0.7 memory: 1.23MiB tps: 12,345", and where
-/// they are known " scale: 65536 lr: 0.0003" behind the norm, " mfu: 43.1 % of
+/// they are known " scale: 65536 lr: 0.0003" after the norm, " mfu: 43.1 % of
 /// bound: 0.87".
 std::string toConsoleLine(const StepMetrics &metrics);
 

@@ -75,8 +75,8 @@ struct Transfer {
   /// Transfers that it reads: reductions before a reduction, the copy to the
   /// host before a fetch, the fetch of a shard before its gather.
   llvm::SmallVector<Id, 1> after;
-  /// First and last segment that read its result; -1: tails only. Of a fetch
-  /// that a gather reads, the first one that reads what that brings counts.
+  /// First and last segment that read its result; -1: tails only. A gather
+  /// that reads a fetch counts as its reader at the gather's `firstUse`.
   Id firstUse = -1, lastUse = -1;
   /// Its result: from its start to the end of `lastUse`, or to the last tail
   /// that reads it. 0 where it works in place.

@@ -11,7 +11,7 @@
 //   dv = (f p)^T dout, dp = f * dout v^T, ds = p * (dp - sum p * dp),
 //   dq = g(ds) k, dk = g(ds)^T q
 //
-// where f are the factors of the probabilities behind the softmax (1 where
+// where f are the factors of the probabilities after the softmax (1 where
 // there are none) and g is the gradient of the score function. Its products are
 // found from the probabilities on, each by which dimension it sums over.
 //

@@ -55,7 +55,7 @@ struct Known {
 
 class Evaluation {
 public:
-  /// The first `scores` arguments are scores; behind them and the indices of a
+  /// The first `scores` arguments are scores; after them and the indices of a
   /// batch of `batchRank` dimensions are the query, the key and what is
   /// captured.
   Evaluation(Block &body, unsigned scores, unsigned batchRank, KeyOrder order)

@@ -45,7 +45,7 @@ struct SoftmaxGradientPattern {
 
 /// The one gradient of the softmax whose probabilities are `probability` that
 /// `root` is computed from; nothing where there is none, or more than one.
-/// @factors: those of the probabilities behind the softmax, and so of the
+/// @factors: those of the probabilities after the softmax, and so of the
 /// gradient in front of it.
 std::optional<SoftmaxGradientPattern>
 findSoftmaxGradient(const PointExpressions &points, int root, int probability,

@@ -1,5 +1,4 @@
-//===- ProductTypes.h - Types in which products are computed -------*- C++
-//-*-===//
+//===- ProductTypes.h - Types products are computed in ----------*- C++ -*-===//
 //
 // Part of fsdp-mlir, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
