@@ -231,11 +231,23 @@ class Refusals(StepTest):
         self.assertEqual(outcome.returncode, 1, outcome.stderr)
         self.assertIn("No space left on device", outcome.stderr)
         self.assertNotIn("step-", outcome.stdout.splitlines()[-1])
-        outcome = self.execute([*inside, BIN / "fsdp-compile", self.fixture.model,
-                                "-o", folder / "train"])
-        self.assertEqual(outcome.returncode, 1, outcome.stderr)
-        self.assertIn("error: ", outcome.stderr)
-        self.assertEqual(outcome.stdout, "", "left in the folder")
+        compile_there = [*inside, BIN / "fsdp-compile", self.fixture.model, "-o", folder / "train"]
+        linkers = [None, *filter(shutil.which, ("ld.bfd", "ld.gold", "ld.lld", "ld.lld-22"))]
+        for linker in linkers:
+            with self.subTest(linker=linker):
+                outcome = self.execute(compile_there, self.link_with(linker))
+                self.assertEqual(outcome.returncode, 1, outcome.stderr)
+                self.assertIn("error: ", outcome.stderr)
+                self.assertEqual(outcome.stdout, "", "left in the folder")
+
+    def link_with(self, linker):
+        """The environment in which the compiler driver finds `linker` where it looks for ld."""
+        if linker is None:
+            return {}
+        folder = self.place(f"with-{linker}")
+        folder.mkdir()
+        (folder / "ld").symlink_to(shutil.which(linker))
+        return {"COMPILER_PATH": str(folder)}
 
     # Ends in the middle.
 

@@ -98,10 +98,28 @@ llvm::Expected<TemporaryFile> TemporaryFile::create(StringRef place) {
   return cannotWrite(place, error);
 }
 
+/// Removes what another program left beside @path under its name and a suffix:
+/// lld writes `path.tmp%%%%%%%`, which stays when the disk is full and the
+/// mapped write ends lld with SIGBUS. Nobody else's file has such a name, since
+/// that of @path is random.
+static void removeLeftBeside(StringRef path) {
+  StringRef folder = llvm::sys::path::parent_path(path);
+  std::string prefix = (llvm::sys::path::filename(path) + ".").str();
+  std::error_code error;
+  llvm::SmallVector<std::string> left;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end; entry.increment(error))
+    if (llvm::sys::path::filename(entry->path()).starts_with(prefix))
+      left.push_back(entry->path());
+  for (const std::string &file : left)
+    fs::remove(file);
+}
+
 TemporaryFile::~TemporaryFile() {
   if (path.empty())
     return;
   fs::remove(path);
+  removeLeftBeside(path);
   llvm::sys::DontRemoveFileOnSignal(path);
 }
 
