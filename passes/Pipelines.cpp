@@ -55,6 +55,7 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   flatten.outputDtype = options.outputDtype;
   llvm::append_range(flatten.ignore, options.ignore);
   llvm::append_range(flatten.replicate, options.replicate);
+  flatten.reshardAfterBackward = options.reshardAfterBackward;
   // A list in a pipeline's text has commas between its elements.
   for (StringRef text : options.unit) {
     auto [pattern, values] = text.rsplit(':');

@@ -33,6 +33,9 @@ struct ProgramTraits {
   /// It changes parameters and the optimizer's states, and returns the norm of
   /// the gradients: it ends a step.
   bool updates;
+  /// It runs the first micro-batch of a step of several, and what stays
+  /// gathered for the others is gathered by it.
+  bool gathersForOthers;
 
   /// After it, no other step may begin and no checkpoint be saved before a
   /// program has updated by what is accumulated.
@@ -44,10 +47,11 @@ struct ProgramTraits {
 // compiled.
 // clang-format off
 #define FSDP_RT_PROGRAMS(X)                                                    \
-  X(0, Train,            train,             1, 1, 1, 1, 0, 1)                  \
-  X(1, Eval,             eval,              0, 1, 0, 0, 0, 0)                  \
-  X(2, Accumulate,       accumulate,        0, 0, 1, 1, 1, 0)                  \
-  X(3, TrainAccumulated, train_accumulated, 0, 0, 1, 1, 1, 1)
+  X(0, Train,            train,             1, 1, 1, 1, 0, 1, 0)               \
+  X(1, Eval,             eval,              0, 1, 0, 0, 0, 0, 0)               \
+  X(2, Accumulate,       accumulate,        0, 0, 1, 1, 1, 0, 0)               \
+  X(3, TrainAccumulated, train_accumulated, 0, 0, 1, 1, 1, 1, 0)               \
+  X(4, AccumulateFirst,  accumulate_first,  0, 0, 1, 1, 1, 0, 1)
 // clang-format on
 
 #define FSDP_RT_PROGRAM(number, Name, name, ...) Name = number,

@@ -227,10 +227,11 @@ void Sharing::placeChains() {
 }
 
 /// Whether @op, which makes a new state, may write it over the old one: compute
-/// does, and what copies it to the host.
+/// does, what copies it to the host, and a gather of what stays gathered.
 static bool mayReplace(const StepOp &op) {
   return op.kind == StepOpKind::Launch ||
-         (op.kind == StepOpKind::Start && op.queue == Queue::D2H);
+         (op.kind == StepOpKind::Start &&
+          (op.queue == Queue::D2H || op.queue == Queue::AllGather));
 }
 
 /// A new state goes over the old one where nothing reads the old one any more.

@@ -3,6 +3,37 @@
 // RUN: fsdp-opt %s --fsdp-partition="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=shard" | FileCheck %s --check-prefix=SHARD2
 // RUN: fsdp-opt %s --fsdp-partition="mesh=shard=2,replicate=2 reduce-dtype=bf16 accumulate-in=whole" | FileCheck %s --check-prefix=WHOLE2
 // RUN: fsdp-opt %s --fsdp-partition="mesh=shard=2" | FileCheck %s --check-prefix=NONE
+// RUN: fsdp-opt %s --fsdp-logical="mesh=shard=2 param-dtype=bf16 reshard-after-backward=false accumulate-in=whole" | FileCheck %s --check-prefix=STAYS
+// RUN: fsdp-opt %s --fsdp-partition="mesh=shard=2 param-dtype=bf16 reshard-after-backward=false accumulate-in=whole" | FileCheck %s --check-prefix=STAYS2
+// RUN: not fsdp-opt %s --fsdp-logical="mesh=shard=2 reshard-after-backward=false" 2>&1 | FileCheck %s --check-prefix=ALONE
+// ALONE: error: {{.*}}expected accumulate-in beside reshard-after-backward=false, got none: in a step of one batch no other waits for what it gathers
+
+// The step of one batch gathers for itself, the first micro-batch for all, and
+// the others read what it left.
+// STAYS: fsdp.state @root.gathered gathered of @root : !fsdp.unsharded<@root, bf16>
+// STAYS-LABEL: fsdp.program @train(
+// STAYS:         fsdp.unshard %
+// STAYS:         fsdp.reshard
+// STAYS-LABEL: fsdp.program accumulate_first @accumulate_first(
+// STAYS-SAME:    {fsdp.state = @root.param}
+// STAYS-SAME:    -> ({{.*}}!fsdp.unsharded<@root, bf16> {fsdp.state = @root.gathered}
+// STAYS:         %[[WHOLE:.*]] = fsdp.unshard %
+// STAYS-NOT:     fsdp.reshard
+// STAYS:         fsdp.return {{.*}}%[[WHOLE]]
+// STAYS-LABEL: fsdp.program accumulate @accumulate(
+// STAYS-NOT:     @root.param
+// STAYS-SAME:    %[[KEPT:arg[0-9]+]]: !fsdp.unsharded<@root, bf16> {fsdp.state = @root.gathered}
+// STAYS-NOT:     fsdp.unshard %
+// STAYS:         fsdp.member %[[KEPT]]
+// STAYS-LABEL: fsdp.program train_accumulated @train_accumulated(
+// STAYS-SAME:    {fsdp.state = @root.param}
+// STAYS-SAME:    {fsdp.state = @root.gathered}
+// STAYS-NOT:     fsdp.unshard %
+
+// STAYS2-LABEL: fsdp.program accumulate_first
+// STAYS2:         fsdp.all_gather
+// STAYS2-LABEL: fsdp.program accumulate @
+// STAYS2-NOT:     fsdp.all_gather
 
 // NONE-NOT: accumulat
 

@@ -36,6 +36,21 @@
 // KEEP: @blocks.1 on
 // KEEP:   ] {keep, trainable, unit = "blocks.1"}
 
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='unit=blocks.1:reshard-after-backward=false' | FileCheck %s --check-prefix=STAY
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='reshard-after-backward=false unit=root:strategy=no_shard,blocks.1:reshard-after-backward=true' | FileCheck %s --check-prefix=STAYS
+// One rank has all of it anyway.
+// RUN: fsdp-opt %t --allow-unregistered-dialect --fsdp-flatten-parameters='mesh=shard=1 reshard-after-backward=false' | FileCheck %s --check-prefix=ALONE
+// STAY-NOT: persistent
+// STAY: @blocks.1 on
+// STAY:   ] {keep, persistent, trainable, unit = "blocks.1"}
+// STAYS: @root on
+// STAYS:   ] {keep, trainable, unit = ""}
+// STAYS: @blocks.0 on
+// STAYS:   ] {keep, persistent, trainable, unit = "blocks.0"}
+// STAYS: @blocks.1 on
+// STAYS:   ] {trainable, unit = "blocks.1"}
+// ALONE-NOT: persistent
+
 // What reads no unit with a type of its own has that of the module, else that
 // of the trace.
 // TYPES: @root {{.*}} gather bf16 reduce bf16

@@ -49,7 +49,7 @@ private:
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
   json::Array getBuffers();
-  json::Array getAccumulators();
+  json::Array getDerivedStates(StateKind kind);
   json::Object getArena();
   bool hasProductsInTF32();
   json::Object getNcclSettings();
@@ -227,19 +227,20 @@ json::Array ManifestWriter::getBuffers() {
   return buffers;
 }
 
-json::Array ManifestWriter::getAccumulators() {
-  json::Array accumulators;
+/// States of flat parameters of that kind, which no checkpoint has.
+json::Array ManifestWriter::getDerivedStates(StateKind kind) {
+  json::Array states;
   for (auto state : module.getOps<StateOp>()) {
-    if (state.getKind() != StateKind::accumulator)
+    if (state.getKind() != kind)
       continue;
     auto type = cast<RankedTensorType>(state.getType());
-    accumulators.push_back(
+    states.push_back(
         json::Object{{"flat_param", *state.getFlatParam()},
                      {"dtype", getDtypeName(type.getElementType())},
                      {"numel", type.getNumElements()},
                      {"offset", int64_t(*state.getOffset())}});
   }
-  return accumulators;
+  return states;
 }
 
 /// The largest program's, and what is common to all.
@@ -525,20 +526,22 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
   for (auto [program, of] :
        llvm::zip_equal(module.getOps<ProgramOp>(), extracted))
     programs.push_back(ProgramWriter(program, groups, getMeshOp()).write(of));
-  json::Object manifest{{"format", 3},
-                        {"name", name.empty() ? "step" : name},
-                        {"fingerprint", getFingerprint()},
-                        {"targets", std::move(targets)},
-                        {"mesh", getMesh()},
-                        {"verified", text(names::kVerified)},
-                        {"strategy", text(names::kStrategy)},
-                        {"wrap", text(names::kWrap)},
-                        {"groups", getGroupList()},
-                        {"arena", getArena()},
-                        {"flat_params", getFlatParams()},
-                        {"buffers", getBuffers()},
-                        {"accumulators", getAccumulators()},
-                        {"programs", std::move(programs)}};
+  json::Object manifest{
+      {"format", 3},
+      {"name", name.empty() ? "step" : name},
+      {"fingerprint", getFingerprint()},
+      {"targets", std::move(targets)},
+      {"mesh", getMesh()},
+      {"verified", text(names::kVerified)},
+      {"strategy", text(names::kStrategy)},
+      {"wrap", text(names::kWrap)},
+      {"groups", getGroupList()},
+      {"arena", getArena()},
+      {"flat_params", getFlatParams()},
+      {"buffers", getBuffers()},
+      {"accumulators", getDerivedStates(StateKind::accumulator)},
+      {"gathered", getDerivedStates(StateKind::gathered)},
+      {"programs", std::move(programs)}};
   if (auto notes = module->getAttrOfType<ArrayAttr>(names::kNotes))
     manifest["notes"] = toJson(notes);
   if (std::optional<json::Value> config = getModelConfig(module))

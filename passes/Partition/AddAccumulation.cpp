@@ -11,7 +11,10 @@
 //   accumulate, for i < N        A = n > 0 ? A + g_i : g_i
 //   train_accumulated, for N     update by (n > 0 ? A + g_N : g_N) / N
 //
-// where g_i is the gradient of micro-batch i. Where its loss is a sum over n_i,
+// and, where flat parameters stay gathered, accumulate_first for i = 1, the
+// same as accumulate, whose gathers the others read.
+//
+// Here g_i is the gradient of micro-batch i. Where its loss is a sum over n_i,
 // the update is by the same sum / (n_1 + .. + n_N), of which the runtime gives
 // n_1 + .. + n_(N-1). What A holds between two steps is
 // read by nobody, so nothing clears it. Source: gradient accumulation of
@@ -48,9 +51,19 @@ struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
   using AddAccumulationBase::AddAccumulationBase;
 
   void runOnOperation() override {
-    if (accumulateIn == AccumulateIn::None)
-      return markAllAnalysesPreserved();
     ModuleOp module = getOperation();
+    bool isPersistent =
+        llvm::any_of(module.getOps<FlatParamOp>(),
+                     [](FlatParamOp flat) { return flat.getPersistent(); });
+    if (accumulateIn == AccumulateIn::None) {
+      if (!isPersistent)
+        return markAllAnalysesPreserved();
+      emitInputError(module,
+                     "expected accumulate-in beside "
+                     "reshard-after-backward=false, got none: in a step "
+                     "of one batch no other waits for what it gathers");
+      return signalPassFailure();
+    }
     if (accumulateIn == AccumulateIn::Auto) {
       emitInputError(module, "expected accumulators that hold shard or whole, "
                              "got auto: fsdp-compile and fsdp-plan choose");
@@ -62,8 +75,10 @@ struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
                              "got none");
       return signalPassFailure();
     }
-    constexpr ProgramKind kinds[] = {ProgramKind::accumulate,
-                                     ProgramKind::train_accumulated};
+    SmallVector<ProgramKind> kinds = {ProgramKind::accumulate,
+                                      ProgramKind::train_accumulated};
+    if (isPersistent)
+      kinds.insert(kinds.begin(), ProgramKind::accumulate_first);
     for (ProgramKind kind : kinds)
       if (Operation *present =
               module.lookupSymbol(stringifyProgramKind(kind))) {
@@ -74,48 +89,58 @@ struct AddAccumulation : fsdp::impl::AddAccumulationBase<AddAccumulation> {
         diag.attachNote(present->getLoc()) << "it is here";
         return signalPassFailure();
       }
-    createAccumulators(module);
+    createStates(module);
     for (ProgramKind kind : kinds)
       derive(train, kind);
   }
 
 private:
-  /// One for each flat parameter that is trained, behind the states that there
-  /// are.
-  void createAccumulators(ModuleOp module);
+  /// Accumulators of the flat parameters that are trained, and what stays
+  /// gathered, behind the states that there are.
+  void createStates(ModuleOp module);
   /// A copy of @train, named as its kind, that adds each gradient to its
   /// accumulator. One of a kind that updates returns the mean of what was
   /// accumulated instead of the gradient.
   void derive(ProgramOp train, ProgramKind kind);
+  /// What @program gathers of persistent flat parameters becomes their gathered
+  /// states, or is read of them.
+  void keepGathered(ProgramOp program);
 
-  llvm::DenseMap<Attribute, StateOp> accumulators;
+  llvm::DenseMap<Attribute, StateOp> accumulators, gathered;
 };
 } // namespace
 
-void AddAccumulation::createAccumulators(ModuleOp module) {
+void AddAccumulation::createStates(ModuleOp module) {
   SymbolTable symbols(module);
   Operation *last = nullptr;
   for (auto state : module.getOps<StateOp>())
     last = state;
   OpBuilder builder(&getContext());
-  for (auto flat : module.getOps<FlatParamOp>()) {
-    if (!flat.getTrainable())
-      continue;
-    auto name = FlatSymbolRefAttr::get(flat);
-    Type type = accumulateIn == AccumulateIn::Whole
-                    ? Type(flat.getUnshardedType(getSumType(flat)))
-                    : Type(flat.getShardedType(getSumType(flat)));
+  auto create = [&](FlatParamOp flat, StringRef suffix, StateKind kind,
+                    Type type) {
     builder.setInsertionPointAfter(last);
     auto state = StateOp::create(
         builder, flat.getLoc(),
-        builder.getStringAttr(flat.getSymName() + ".accumulated"),
-        StateKind::accumulator, /*checkpoint_name=*/StringAttr(), name,
+        builder.getStringAttr(flat.getSymName() + suffix), kind,
+        /*checkpoint_name=*/StringAttr(), FlatSymbolRefAttr::get(flat),
         /*init=*/Attribute(), /*tied=*/ArrayAttr(), /*is_unsigned=*/false, type,
         /*offset=*/IntegerAttr());
     symbols.insert(state);
-    accumulators[name] = state;
     last = state;
-  }
+    return state;
+  };
+  for (auto flat : module.getOps<FlatParamOp>())
+    if (flat.getTrainable())
+      accumulators[FlatSymbolRefAttr::get(flat)] =
+          create(flat, ".accumulated", StateKind::accumulator,
+                 accumulateIn == AccumulateIn::Whole
+                     ? Type(flat.getUnshardedType(getSumType(flat)))
+                     : Type(flat.getShardedType(getSumType(flat))));
+  for (auto flat : module.getOps<FlatParamOp>())
+    if (flat.getPersistent())
+      gathered[FlatSymbolRefAttr::get(flat)] =
+          create(flat, ".gathered", StateKind::gathered,
+                 flat.getUnshardedType(flat.getParamType()));
 }
 
 namespace {
@@ -171,6 +196,31 @@ Value Divisors::create(Value over) {
       });
 }
 
+void AddAccumulation::keepGathered(ProgramOp program) {
+  bool gathers = getTraits(program.getKind()).gathersForOthers;
+  for (auto unshard : llvm::make_early_inc_range(program.getOps<UnshardOp>())) {
+    Value whole = unshard.getResult();
+    StateOp state =
+        gathered.lookup(unshard.getResult().getType().getFlatParam());
+    if (!state)
+      continue;
+    for (Operation *user : llvm::make_early_inc_range(whole.getUsers()))
+      if (isa<ReshardOp>(user))
+        user->erase();
+    BlockArgument kept = addStateArgument(program, state);
+    if (gathers) {
+      appendResult(program, whole, names::kState,
+                   FlatSymbolRefAttr::get(state));
+      continue;
+    }
+    whole.replaceAllUsesWith(kept);
+    auto shard = dyn_cast<BlockArgument>(unshard.getShard());
+    unshard.erase();
+    if (shard && shard.use_empty() && !getTraits(program.getKind()).updates)
+      (void)program.eraseArgument(shard.getArgNumber());
+  }
+}
+
 void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
   ProgramOp program = train.clone();
   program.setSymName(stringifyProgramKind(kind));
@@ -179,6 +229,7 @@ void AddAccumulation::derive(ProgramOp train, ProgramKind kind) {
   bool isLast = getTraits(kind).updates;
   if (!isLast)
     eraseResults(program, getResultsWith(program, names::kGradShard));
+  keepGathered(program);
   OpBuilder builder(&getContext());
   auto type = RankedTensorType::get({}, builder.getF32Type());
   Value count = addScalarArgument(program, scalars::accumulated, type);

@@ -435,10 +435,12 @@ struct ConvertLogicalToCollectives
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FlatParamSymbols symbols(module);
-    // Programs that take no shards are at L2 already (or somebody else's).
+    // Programs that take no flat parameters are at L2 already (or somebody
+    // else's).
     SmallVector<ProgramOp> programs;
     for (auto program : module.getOps<ProgramOp>())
-      if (llvm::any_of(program.getArgumentTypes(), llvm::IsaPred<ShardedType>))
+      if (llvm::any_of(program.getArgumentTypes(),
+                       llvm::IsaPred<ShardedType, UnshardedType>))
         programs.push_back(program);
     if (programs.empty() || symbols.flatParams.empty())
       return markAllAnalysesPreserved();

@@ -131,7 +131,7 @@ static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
       getAxes(builder, sharding.shardAxes),
       getAxes(builder, sharding.replicateAxes), dtypes.state, dtypes.gather,
       dtypes.reduce, plan.numel, builder.getArrayAttr(members), plan.unit,
-      plan.trainable, sharding.keep);
+      plan.trainable, sharding.keep, sharding.persistent);
 }
 
 namespace {
@@ -405,6 +405,10 @@ private:
     auto chosen = chooseStrategy(strategy, *shape);
     if (!chosen)
       return fail(func, chosen.takeError());
+    if (!reshardAfterBackward && *chosen == Strategy::NoShard)
+      return emitInputError(func, "expected a strategy that shards beside "
+                                  "reshard-after-backward=false, got ")
+             << getWord(*chosen);
     FailureOr<FloatType> gather = readType(func, "param-dtype", paramDtype),
                          reduce = readType(func, "reduce-dtype", reduceDtype),
                          buffers = readType(func, "buffer-dtype", bufferDtype),
@@ -413,9 +417,10 @@ private:
     if (failed(gather) || failed(reduce) || failed(buffers) ||
         failed(outputs) || failed(units))
       return failure();
-    auto table = UnitTable::get(*units, std::vector<std::string>(unit),
-                                {*chosen, *gather, *reduce, std::nullopt},
-                                *shape, &getContext());
+    auto table = UnitTable::get(
+        *units, std::vector<std::string>(unit),
+        {*chosen, *gather, *reduce, std::nullopt, reshardAfterBackward}, *shape,
+        &getContext());
     if (!table)
       return fail(func, table.takeError());
     if (failed(checkEvaluations(steps, *gather || table->hasParamDtypes())))

@@ -463,16 +463,16 @@ void readHeader(const JsonReader &json, Manifest &manifest) {
     });
 }
 
-Accumulator readAccumulator(const JsonReader &json) {
-  Accumulator accumulator;
-  accumulator.flatParam = json["flat_param"].nonEmptyString();
-  accumulator.dtype = readDtype(json["dtype"]);
-  accumulator.numel = json["numel"].integer(0, maxBytes / 8);
-  accumulator.offset = readOffset(json["offset"]);
-  if (!json.failed() && !isFloat(accumulator.dtype))
+DerivedState readDerivedState(const JsonReader &json) {
+  DerivedState state;
+  state.flatParam = json["flat_param"].nonEmptyString();
+  state.dtype = readDtype(json["dtype"]);
+  state.numel = json["numel"].integer(0, maxBytes / 8);
+  state.offset = readOffset(json["offset"]);
+  if (!json.failed() && !isFloat(state.dtype))
     json["dtype"].fail(std::string("expected a float dtype, got ") +
-                       dtypeName(accumulator.dtype));
-  return accumulator;
+                       dtypeName(state.dtype));
+  return state;
 }
 
 Program::Kind readKind(const JsonReader &json) {
@@ -549,10 +549,12 @@ void readAll(const JsonReader &json, Manifest &manifest) {
   json["buffers"].forEach([&](const JsonReader &buffer) {
     manifest.buffers.push_back(readBuffer(buffer));
   });
-  if (json.has("accumulators"))
-    json["accumulators"].forEach([&](const JsonReader &accumulator) {
-      manifest.accumulators.push_back(readAccumulator(accumulator));
-    });
+  for (auto [key, states] : {std::pair("accumulators", &manifest.accumulators),
+                             std::pair("gathered", &manifest.gathered)})
+    if (json.has(key))
+      json[key].forEach([states = states](const JsonReader &state) {
+        states->push_back(readDerivedState(state));
+      });
   json["programs"].forEach([&](const JsonReader &program) {
     manifest.programs.push_back(readProgram(program, manifest));
   });

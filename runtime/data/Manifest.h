@@ -96,9 +96,10 @@ struct Buffer {
   Initializer init;
 };
 
-/// Gradients of micro-batches, summed up; between two steps it may hold
-/// anything.
-struct Accumulator {
+/// A state of a flat parameter that no checkpoint has: gradients of
+/// micro-batches, summed up, which between two steps may be anything; or the
+/// whole flat parameter, which stays gathered.
+struct DerivedState {
   std::string flatParam;
   Dtype dtype = FSDP_RT_F32;
   int64_t numel = 0;  // elements of this rank
@@ -279,7 +280,7 @@ struct Manifest {
   int64_t reservedBytes = 0;
   std::vector<FlatParam> flatParams;
   std::vector<Buffer> buffers;
-  std::vector<Accumulator> accumulators;
+  std::vector<DerivedState> accumulators, gathered;
   std::vector<Program> programs;
   std::string text; // the JSON it was parsed from
 
@@ -297,6 +298,11 @@ struct Manifest {
   }
   const Program *microBatch() const {
     return findKind(Program::Kind::Accumulate);
+  }
+  /// The program of a step's first micro-batch where it differs from those
+  /// behind it: it makes all of `gathered`. Else null.
+  const Program *firstMicroBatch() const {
+    return findKind(Program::Kind::AccumulateFirst);
   }
   /// The program of micro-batch `number` of the `count` of a step, from 1.
   const Program &programOf(int64_t number, int64_t count) const;

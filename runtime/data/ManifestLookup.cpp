@@ -55,7 +55,9 @@ const Program *Manifest::findKind(Program::Kind kind) const {
 const Program &Manifest::programOf(int64_t number, int64_t count) const {
   if (count == 1)
     return train();
-  return number < count ? *microBatch() : *lastMicroBatch();
+  if (number == count)
+    return *lastMicroBatch();
+  return number == 1 && firstMicroBatch() ? *firstMicroBatch() : *microBatch();
 }
 
 const Program *Manifest::findProgram(std::string_view name) const {

@@ -208,12 +208,12 @@ Status checkStates(const Manifest &manifest, Ranges &state, Ranges &hostState) {
                       indexed("buffers", i)))
       return s;
   }
-  for (size_t i = 0; i < manifest.accumulators.size(); ++i) {
-    const Accumulator &accumulator = manifest.accumulators[i];
-    if (Status s = state.add(accumulator.offset, accumulator.bytes(),
-                             indexed("accumulators", i)))
-      return s;
-  }
+  for (auto [key, derived] : {std::pair("accumulators", &manifest.accumulators),
+                              std::pair("gathered", &manifest.gathered)})
+    for (size_t i = 0; i < derived->size(); ++i)
+      if (Status s = state.add((*derived)[i].offset, (*derived)[i].bytes(),
+                               indexed(key, i)))
+        return s;
   if (Status s = hostState.checkDisjoint())
     return s;
   return state.checkDisjoint();
@@ -338,8 +338,9 @@ Status checkOutputs(const Program &program) {
 /// Micro-batches are what steps are made of: one source of batches has both.
 Status checkAccumulation(const Manifest &manifest) {
   const Program *first = manifest.microBatch(),
-                *last = manifest.lastMicroBatch();
-  if (!first && !last)
+                *last = manifest.lastMicroBatch(),
+                *gathering = manifest.firstMicroBatch();
+  if (!first && !last && !gathering)
     return Status::ok();
   if (!first || !last)
     return Status::failed(
@@ -347,14 +348,18 @@ Status checkAccumulation(const Manifest &manifest) {
         (first ? "train_accumulated" : "accumulate") + " beside one of kind " +
         (first ? "accumulate" : "train_accumulated") + ", got none");
   const bool isSum = manifest.train().findOutput("loss_count");
-  for (const Program *program : {first, last})
+  std::vector<const Program *> all = {first, last};
+  if (gathering)
+    all.push_back(gathering);
+  for (const Program *program : all)
     if (bool(program->findOutput("loss_count")) != isSum)
       return Status::failed(
           "programs: expected '" + program->name + "' to have " +
           (isSum ? "an" : "no") + " output 'loss_count', as '" +
           manifest.train().name + "', got " + (isSum ? "none" : "one"));
   for (auto [program, name] :
-       {std::pair(first, scalars::accumulated.name),
+       {std::pair(all.back(), scalars::accumulated.name),
+        std::pair(first, scalars::accumulated.name),
         std::pair(last, scalars::accumulated.name),
         std::pair(last, isSum ? scalars::accumulatedCount.name
                               : scalars::accumulationWeight.name)})
@@ -366,7 +371,7 @@ Status checkAccumulation(const Manifest &manifest) {
   auto isAlike = [](const Input &a, const Input &b) {
     return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape;
   };
-  for (const Program *program : {first, last})
+  for (const Program *program : all)
     if (!std::equal(wanted.begin(), wanted.end(), program->inputs.begin(),
                     program->inputs.end(), isAlike))
       return Status::failed("programs: expected '" + program->name +
@@ -388,7 +393,7 @@ Status checkAccumulators(const Manifest &manifest) {
     if (flat.trainable)
       trainable.emplace(flat.name, &flat);
   for (size_t i = 0; i < manifest.accumulators.size(); ++i) {
-    const Accumulator &accumulator = manifest.accumulators[i];
+    const DerivedState &accumulator = manifest.accumulators[i];
     std::string path = indexed("accumulators", i);
     auto found = trainable.find(accumulator.flatParam);
     if (found == trainable.end())
@@ -409,6 +414,40 @@ Status checkAccumulators(const Manifest &manifest) {
     if (isAccumulating && flat.trainable && !names.has(flat.name))
       return Status::failed("accumulators: expected one for '" + flat.name +
                             "', which is trainable, got none");
+  return Status::ok();
+}
+
+/// What stays gathered, and the program that gathers it.
+Status checkGathered(const Manifest &manifest) {
+  bool hasProgram = manifest.firstMicroBatch() != nullptr;
+  if (hasProgram == manifest.gathered.empty())
+    return Status::failed(
+        std::string("gathered: expected ") +
+        (hasProgram
+             ? "states beside a program of kind accumulate_first"
+             : "a program of kind accumulate_first beside " +
+                   std::to_string(manifest.gathered.size()) + " states") +
+        ", got none");
+  DistinctNames names;
+  for (size_t i = 0; i < manifest.gathered.size(); ++i) {
+    const DerivedState &state = manifest.gathered[i];
+    std::string path = indexed("gathered", i);
+    auto flat = std::find_if(
+        manifest.flatParams.begin(), manifest.flatParams.end(),
+        [&](const FlatParam &it) { return it.name == state.flatParam; });
+    if (flat == manifest.flatParams.end())
+      return Status::failed(path +
+                            ".flat_param: expected a flat parameter, "
+                            "got '" +
+                            state.flatParam + "'");
+    if (Status s = names.add(state.flatParam, path + ".flat_param"))
+      return s;
+    if (state.numel != flat->numel)
+      return Status::failed(path + ".numel: expected " +
+                            std::to_string(flat->numel) + ", numel of '" +
+                            flat->name + "', got " +
+                            std::to_string(state.numel));
+  }
   return Status::ok();
 }
 
@@ -444,6 +483,8 @@ Status checkManifest(const Manifest &manifest) {
   if (Status s = checkAccumulation(manifest))
     return s;
   if (Status s = checkAccumulators(manifest))
+    return s;
+  if (Status s = checkGathered(manifest))
     return s;
   if (Status s = checkBounds(manifest))
     return s;

@@ -20,7 +20,8 @@ std::vector<std::pair<const Program *, int64_t>>
 runsOf(const Manifest &manifest, int64_t accumulate) {
   if (accumulate == 1)
     return {{&manifest.train(), 1}};
-  return {{manifest.microBatch(), accumulate - 1},
+  return {{&manifest.programOf(1, accumulate), 1},
+          {manifest.microBatch(), accumulate - 2},
           {manifest.lastMicroBatch(), 1}};
 }
 

@@ -207,6 +207,18 @@ Status Session::checkAccumulated(const std::string &what) const {
       " accumulated and no update");
 }
 
+/// What stays gathered is there behind the program that gathers it.
+Status Session::checkGathered(const Program &program) const {
+  const Program *first = manifest_.firstMicroBatch();
+  if (!first || !program.traits().accumulates ||
+      (accumulated_ == 0) == (&program == first))
+    return Status::ok();
+  return Status::failed("expected program '" + first->name +
+                        "' for the first micro-batch of a step alone, got '" +
+                        program.name + "' behind " +
+                        std::to_string(accumulated_));
+}
+
 Result<size_t> Session::findProgram(const std::string &name) const {
   const Program *program =
       name.empty() ? &manifest_.train() : manifest_.findProgram(name);
@@ -375,6 +387,8 @@ Status Session::run(const std::string &name) {
   if (traits.updates && !traits.accumulates)
     if (Status s = checkAccumulated("a step of its own"))
       return s;
+  if (Status s = checkGathered(program))
+    return s;
   double weight = weight_.value_or(double(accumulated_ + 1));
   RankTeam::Call copy = copyInputs(*found);
   LossSum sum = accumulatedLoss_;
@@ -509,6 +523,10 @@ Status Session::writeParameter(const std::string &name, const void *data,
   Result<NamedTensor> tensor = findSized(name, bytes);
   if (!tensor.isOk())
     return tensor.status();
+  if (!manifest_.gathered.empty())
+    if (Status s = checkAccumulated("parameter '" + name +
+                                    "', which stays gathered, is written"))
+      return s;
   // Ranks that do not all have it are no longer one model.
   return team_->call(OnFailure::End, [&](Rank &rank) {
     return rank.writeTensor(name, static_cast<const char *>(data));

@@ -90,6 +90,7 @@ private:
   Status setOnRanks(const RankScalar &scalar);
   Status putScalar(const std::string &name, double value);
   Status checkAccumulated(const std::string &what) const;
+  Status checkGathered(const data::Program &program) const;
 
   /// A rank's input, kept outside the arena: a step may write over the inputs.
   struct StoredInput {

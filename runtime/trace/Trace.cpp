@@ -335,8 +335,11 @@ TraceHeader traceHeader(const data::Manifest &manifest, int rank,
     header.programs = {manifest.train().name};
     return header;
   }
-  header.programs = {manifest.microBatch()->name,
-                     manifest.lastMicroBatch()->name};
+  for (const data::Program *program :
+       {manifest.firstMicroBatch(), manifest.microBatch(),
+        manifest.lastMicroBatch()})
+    if (program)
+      header.programs.push_back(program->name);
   return header;
 }
 

@@ -535,8 +535,38 @@ TEST(Manifest, ProgramsAccumulate) {
                   "kind accumulate, got 2");
 }
 
-TEST(Manifest, ReadsEveryKindOfTheTable) {
+/// The first micro-batch gathers 'a' for the others.
+json gathering() {
   json m = accumulating();
+  json first = m["programs"][1];
+  first["name"] = first["kind"] = "accumulate_first";
+  m["programs"].push_back(first);
+  int64_t offset = m["arena"]["bytes"];
+  setArenaBytes(m, offset + 256);
+  for (json &program : m["programs"])
+    program["arena"] = m["programs"][0]["arena"];
+  m["gathered"].push_back({{"flat_param", "a"},
+                           {"dtype", "BF16"},
+                           {"numel", 8},
+                           {"offset", offset}});
+  return m;
+}
+
+TEST(Manifest, FirstMicroBatchesGather) {
+  Manifest m = parsed(gathering());
+  ASSERT_EQ(m.gathered.size(), 1u);
+  EXPECT_EQ(m.gathered[0].bytes(), 16);
+  EXPECT_EQ(m.firstMicroBatch(), &m.programs[3]);
+  EXPECT_EQ(&m.programOf(1, 1), &m.programs[0]);
+  EXPECT_EQ(&m.programOf(1, 2), &m.programs[3]);
+  EXPECT_EQ(&m.programOf(2, 2), &m.programs[2]);
+  EXPECT_EQ(&m.programOf(2, 3), &m.programs[1]);
+  EXPECT_EQ(&m.programOf(3, 3), &m.programs[2]);
+  EXPECT_TRUE(m.firstMicroBatch()->traits().isWithinStep());
+}
+
+TEST(Manifest, ReadsEveryKindOfTheTable) {
+  json m = gathering();
   json evaluation = m["programs"][0];
   evaluation["name"] = "evaluate";
   evaluation["kind"] = "eval";
@@ -551,7 +581,7 @@ TEST(Manifest, ReadsEveryKindOfTheTable) {
     m["programs"][3]["kind"] = traits.name + std::string("s");
     EXPECT_CONTAINS(messageOf(parseManifest(m.dump())),
                     "kind: expected one of train, eval, accumulate, "
-                    "train_accumulated, got '" +
+                    "train_accumulated, accumulate_first, got '" +
                         std::string(traits.name) + "s'");
   }
   EXPECT_TRUE(read.train().traits().isStep);
@@ -559,6 +589,34 @@ TEST(Manifest, ReadsEveryKindOfTheTable) {
   EXPECT_TRUE(read.microBatch()->traits().isWithinStep());
   EXPECT_TRUE(read.lastMicroBatch()->traits().updates);
 }
+
+class GatheringRule : public testing::TestWithParam<Broken> {};
+
+TEST_P(GatheringRule, IsChecked) {
+  json m = gathering();
+  m[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  EXPECT_CONTAINS(messageOf(parseManifest(m.dump())), GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Manifest, GatheringRule,
+    testing::Values(
+        Broken{"/gathered", json::array(),
+               "gathered: expected states beside a program of kind "
+               "accumulate_first, got none"},
+        Broken{"/programs/3/kind", "eval",
+               "gathered: expected a program of kind accumulate_first beside 1 "
+               "states, got none"},
+        Broken{"/gathered/0/flat_param", "c",
+               "gathered[0].flat_param: expected a flat parameter, got 'c'"},
+        Broken{"/gathered/0/numel", 4,
+               "gathered[0].numel: expected 8, numel of 'a', got 4"},
+        Broken{"/gathered/0/dtype", "I64",
+               "gathered[0].dtype: expected a float dtype, got I64"},
+        Broken{"/gathered/0/offset", 0, "overlaps"},
+        Broken{"/programs/3/scalars/1/name", "x",
+               "programs: expected a scalar 'accumulated' of "
+               "'accumulate_first', got none"}));
 
 class AccumulationRule : public testing::TestWithParam<Broken> {};
 

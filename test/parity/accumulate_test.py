@@ -222,6 +222,46 @@ class Accumulate(StepTest):
                 self.assertEqual(reduced[1], reduced[2])
                 self.assertEqual(reduced[0], 0 if accumulate_in == "whole" else reduced[2])
 
+    def test_gathered_once(self):
+        """What the first micro-batch gathers stays for the others (FSDP2's set_reshard_after_backward(False)): the bits of
+        programs that gather in each, and one gather of each unit a step."""
+        stays = ("--reshard-after-backward=false",)
+        for (accumulate_in, mesh, options, run), in in_turn((
+                ("whole", "shard=2", ("--strategy", "shard_grad_op"), ()),
+                ("shard", "shard=2", ("--param-dtype", "bf16"), ()),
+                ("whole", HYBRID, ("--param-dtype", "bf16", "--cluster", "h100-sxm"), ()),
+                ("shard", "shard=4", ("--cluster", "h100-sxm", "--order", "fsdp"), ()),
+                ("shard", "shard=2", ("--offload-parameters", "--guard"), ()),
+                ("whole", "shard=2", ("--clip-norm", "--skip-nonfinite"), ("--clip-norm", 0.5)))):
+            with self.subTest(accumulate_in=accumulate_in, mesh=mesh, options=options):
+                profile = self.place("profile.json")
+                gathered, results = [], []
+                for more in ((), stays):
+                    program = self.compile(fixture, mesh, "--accumulate-in", accumulate_in, *options, *more)
+                    results.append(self.result(program, mesh, 3, "--profile", profile, *run, steps=2,
+                                               data=self.repeated(ranks_of(mesh), 3)))
+                    rows = json.loads(profile.read_text())["traffic"]
+                    gathered.append(sum(row["bytes"] for row in rows if row["kind"] == "all_gather"))
+                self.expect_same(*results)
+                manifest, _ = self.described(program)
+                shards = 2 if mesh == HYBRID else ranks_of(mesh)
+                width = {"F32": 4, "BF16": 2}
+                once = sum((shards - 1) * flat["shard_numel"] * width[state["dtype"]] for state in manifest["gathered"]
+                           for flat in manifest["flat_params"] if flat["name"] == state["flat_param"])
+                # Of two steps.
+                self.assertEqual(gathered[1], 2 * once)
+                self.assertGreaterEqual(gathered[0], 3 * gathered[1])
+
+    def test_gathered_once_resumed(self):
+        program = self.compile(fixture, "shard=2", "--accumulate-in", "whole", "--reshard-after-backward=false")
+        want = self.result(program, "shard=2", 2, steps=4)
+        folder = self.place("saves")
+        outcome = self.execute([program, "-n", 2, "--params", fixture.params, "--data", self.data(2), "--steps", 2,
+                                "--accumulate", 2, "--lr", fixture.lr, "--threads", 1, "--save", folder])
+        self.assertEqual(outcome.returncode, 0, outcome.stderr)
+        # What was gathered is in no checkpoint.
+        self.assertEqual(want[0][2:], self.result(program, "shard=2", 2, "--resume", folder, steps=4)[0])
+
     def test_refused(self):
         plain = self.compile(fixture, "shard=1")
         able = self.compile(fixture, "shard=1", "--accumulate-in", "whole")

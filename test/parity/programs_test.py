@@ -116,6 +116,20 @@ class Programs(StepTest):
         self.assertIn("got 2 micro-batches accumulated", said[2])
         shutil.rmtree(folder)
 
+    def test_gathered_once(self):
+        """The first micro-batch of a step gathers for the others: in no other place, and by no other program."""
+        first, options = "accumulate_first", ("--accumulate-in", "whole")
+        _, want, _ = self.after(self.library("shard=2", *options), "shard=2", "local", [PART, PART, LAST, PART, LAST], step=2)
+        library = self.library("shard=2", *options, "--reshard-after-backward=false")
+        lines, got, _ = self.after(library, "shard=2", "local",
+                                   [f"?{PART}", f"?{LAST}", first, f"?{first}", EVAL, PART, LAST, f"?{LAST}", first, LAST],
+                                   step=2)
+        self.assertEqual(want, got)
+        said = [line for line in lines if "expected" in line]
+        self.assertEqual([line.split("alone, got ")[1] for line in said],
+                         ["'accumulate' behind 0", "'train_accumulated' behind 0", "'accumulate_first' behind 1",
+                          "'train_accumulated' behind 0"])
+
     def test_weight(self):
         # The number of micro-batches, unless it is set for the step; what cannot be one changes nothing.
         weight = "accumulation_weight"

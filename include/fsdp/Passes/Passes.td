@@ -203,8 +203,11 @@ def FlattenParameters : Pass<"fsdp-flatten-parameters", "::mlir::ModuleOp"> {
                "on every rank, no casts, gradients not reduced">,
     ListOption<"replicate", "replicate", "std::string",
                "patterns of parameters that are replicated, gradients averaged">,
+    Option<"reshardAfterBackward", "reshard-after-backward", "bool",
+           /*default=*/"true",
+           "false: micro-batches but the first find parameters gathered">,
     ListOption<"unit", "unit", "std::string", "{PATTERN:KEY=VALUE,..}: strategy, "
-               "types and reshard-after-forward of units (docs/units.md)">
+               "types and resharding of units (docs/units.md)">
   ];
 }
 
@@ -254,6 +257,10 @@ def AddAccumulation : Pass<"fsdp-add-accumulation", "::mlir::ModuleOp"> {
     | whole | the rank's whole gradient | nothing; the last one all reductions |
 
     With `none`, the default, nothing is added.
+
+    Where flat parameters are `persistent`, @accumulate_first, the same as
+    @accumulate, runs the first micro-batch and leaves what it gathered of them
+    in gathered states, which the other two programs read instead of gathering.
   }];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect",
                            "::mlir::linalg::LinalgDialect",

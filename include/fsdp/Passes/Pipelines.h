@@ -86,10 +86,17 @@ struct PartitionOptions : PipelineOptions {
   TextsOption unit{
       *this, "unit", llvm::cl::value_desc("pattern:key=value,.."),
       llvm::cl::desc(
-          "Units with a strategy, param-dtype, reduce-dtype or "
-          "reshard-after-forward (true, false) of their own, such as "
+          "Units with a strategy, param-dtype, reduce-dtype, "
+          "reshard-after-forward or reshard-after-backward of their own, such "
+          "as "
           "'*.lm_head:strategy=no_shard,param-dtype=f32': names of units, or "
           "globs; root is the model's own unit")};
+  Option<bool> reshardAfterBackward{
+      *this, "reshard-after-backward",
+      llvm::cl::desc("False: what a step's first micro-batch gathers stays for "
+                     "the others (beside --accumulate-in; with --strategy "
+                     "shard_grad_op --accumulate-in whole that is ZeRO-1)"),
+      llvm::cl::init(true)};
   Option<bool> clip{
       *this, "clip-norm",
       llvm::cl::desc("Compile in gradient clipping (the executable's "

@@ -30,7 +30,8 @@ enum class ResultKind {
   Shard,
   State,
   Output,
-  Accumulator
+  Accumulator,
+  Gathered
 };
 
 class ResultChecker {
@@ -45,6 +46,7 @@ private:
   LogicalResult checkResult(Operation *maker, Value whole, ResultKind kind,
                             StateOp state);
   LogicalResult checkAccumulated(Operation *maker, Value whole, StateOp state);
+  LogicalResult checkGathered(Operation *maker, Value whole, StateOp state);
   bool reads(Value value, function_ref<bool(unsigned)> isWanted);
   bool readsState(Value value, StateOp state);
   StateOp getAccumulator(FlatParamOp flat);
@@ -139,6 +141,8 @@ static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
     return ResultKind::Other;
   if (state.getKind() == StateKind::accumulator)
     return ResultKind::Accumulator;
+  if (state.getKind() == StateKind::gathered)
+    return ResultKind::Gathered;
   return state.getKind() == StateKind::parameter ? ResultKind::Shard
                                                  : ResultKind::State;
 }
@@ -207,6 +211,27 @@ LogicalResult ResultChecker::checkAccumulated(Operation *maker, Value whole,
   return diag;
 }
 
+/// What stays gathered is gathered of the shard that the program takes, and of
+/// nothing else.
+LogicalResult ResultChecker::checkGathered(Operation *maker, Value whole,
+                                           StateOp state) {
+  bool isOfShard = false, isOfOthers = false;
+  values.walkBack(whole, [&](Value next) {
+    if (auto arg = dyn_cast<BlockArgument>(next)) {
+      StateOp source = states.getRead(arg.getArgNumber());
+      bool isShard = source && source.getKind() == StateKind::parameter &&
+                     source.getFlatParamAttr() == state.getFlatParamAttr();
+      (isShard ? isOfShard : isOfOthers) = true;
+    }
+    return true;
+  });
+  if (isOfShard && !isOfOthers && whole.getDefiningOp<AllGatherOp>())
+    return success();
+  return maker->emitOpError("expected a gather of the shard of '")
+         << values.getFlatParam(state).getSymName() << "' alone as the new "
+         << "value of @" << state.getSymName() << ", got another value";
+}
+
 /// Replicas that went their own ways would be so for ever, and a loss or a norm
 /// is the one of all ranks.
 LogicalResult ResultChecker::checkResult(Operation *maker, Value whole,
@@ -227,6 +252,9 @@ LogicalResult ResultChecker::checkResult(Operation *maker, Value whole,
   }
   if (kind == ResultKind::Accumulator)
     return checkAccumulated(maker, whole, state);
+  if (kind == ResultKind::Gathered &&
+      failed(checkGathered(maker, whole, state)))
+    return failure();
   if (StateOp accumulator =
           kind == ResultKind::Shard ? getAccumulator(flat) : StateOp();
       accumulator && !readsState(whole, accumulator))
@@ -236,11 +264,14 @@ LogicalResult ResultChecker::checkResult(Operation *maker, Value whole,
            << flat.getSymName() << "', got none";
   bool isReport = kind == ResultKind::Loss || kind == ResultKind::LossCount ||
                   kind == ResultKind::GradNorm;
-  std::string what = kind == ResultKind::Loss        ? "a loss"
-                     : kind == ResultKind::LossCount ? "a loss count"
-                     : kind == ResultKind::GradNorm  ? "a gradient norm"
-                     : flat ? ("a shard of '" + flat.getSymName() + "'").str()
-                            : "a state of all ranks";
+  std::string what =
+      kind == ResultKind::Loss        ? "a loss"
+      : kind == ResultKind::LossCount ? "a loss count"
+      : kind == ResultKind::GradNorm  ? "a gradient norm"
+      : kind == ResultKind::Gathered
+          ? ("what is gathered of '" + flat.getSymName() + "'").str()
+      : flat ? ("a shard of '" + flat.getSymName() + "'").str()
+             : "a state of all ranks";
   if (!isReport && flat && form.batch)
     return maker->emitOpError("expected gradients that are reduced along all "
                               "axes before they update ")
@@ -248,8 +279,9 @@ LogicalResult ResultChecker::checkResult(Operation *maker, Value whole,
            << values.describe(form.batch);
   if (made.fault)
     return report(*made.fault);
-  Axes allowed =
-      flat ? values.getAxes(flat.getShardAxes()) & ~form.getPartial() : 0;
+  Axes allowed = flat && kind != ResultKind::Gathered
+                     ? values.getAxes(flat.getShardAxes()) & ~form.getPartial()
+                     : 0;
   if (Axes differs = form.getDiffering() & ~allowed)
     return maker->emitOpError("expected ")
            << what << " that all ranks agree on, got one that differs along "

@@ -39,7 +39,7 @@ ProductTypes::ProductTypes(ProgramOp program, FloatType usual)
   ProgramStates states(program);
   llvm::DenseSet<Attribute> read;
   for (BlockArgument arg : program.getArguments())
-    if (Attribute name = states.getShard(arg.getArgNumber()))
+    if (Attribute name = states.getParameter(arg.getArgNumber()))
       read.insert(name);
   for (auto flat : program->getParentOfType<ModuleOp>().getOps<FlatParamOp>()) {
     Unit &unit = units.try_emplace(flat.getUnit(), Unit{flat, usual, false})

@@ -34,6 +34,13 @@ FlatSymbolRefAttr ProgramStates::getShard(unsigned argument) const {
              : FlatSymbolRefAttr();
 }
 
+FlatSymbolRefAttr ProgramStates::getParameter(unsigned argument) const {
+  StateOp state = read[argument];
+  return state && state.getKind() == StateKind::gathered
+             ? state.getFlatParamAttr()
+             : getShard(argument);
+}
+
 LogicalResult fsdp::checkStateLayout(ModuleOp module, int64_t alignment,
                                      int64_t border) {
   SmallVector<StateOp> states;
@@ -86,6 +93,8 @@ int64_t fsdp::getHostStateBytes(ModuleOp module, int64_t border) {
 
 Purpose fsdp::getPurpose(StateKind kind) {
   switch (kind) {
+  case StateKind::gathered:
+    return Purpose::Gathered;
   case StateKind::parameter:
     return Purpose::Parameters;
   case StateKind::optimizer:

@@ -121,6 +121,8 @@ void StepDistributions::addArguments() {
     Distribution &form = known[arg].form;
     if (state && state.getKind() == StateKind::accumulator) {
       form = getAccumulated(state);
+    } else if (state && state.getKind() == StateKind::gathered) {
+      // Whole, and equal on replicas as their shards are.
     } else if (FlatParamOp flat = getFlatParam(state)) {
       form.shard = getAxes(flat.getShardAxes());
       if (isIgnored(flat))

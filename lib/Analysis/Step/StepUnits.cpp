@@ -76,6 +76,10 @@ Id UnitFinder::getReadUnit(Operation *op, Value operand) {
   // The cast before a gather.
   if (auto cast = whole.getDefiningOp<LaunchOp>(); cast && isa<AllGatherOp>(op))
     return result.lookup(cast);
+  // What stays gathered.
+  if (auto arg = dyn_cast<BlockArgument>(whole))
+    if (auto flat = states.getParameter(arg.getArgNumber()))
+      return getUnit(flat.getValue());
   return getShardUnit(whole);
 }
 

@@ -22,7 +22,8 @@ using namespace mlir::fsdp;
 static constexpr llvm::StringLiteral kStrategyKey = "strategy",
                                      kParamKey = "param-dtype",
                                      kReduceKey = "reduce-dtype",
-                                     kReshardKey = "reshard-after-forward";
+                                     kReshardKey = "reshard-after-forward",
+                                     kReshardLastKey = "reshard-after-backward";
 
 static llvm::Error failFor(const Twine &pattern, const Twine &message) {
   return llvm::createStringError("unit '" + pattern + "': " + message);
@@ -66,14 +67,16 @@ static llvm::Error readValue(UnitSpec &spec, MLIRContext *context,
     type = parseFloatType(context, value);
     return type ? llvm::Error::success() : fail(key + " of " + kFloatTypeWords);
   }
-  if (key != kReshardKey)
-    return fail("strategy, param-dtype, reduce-dtype or reshard-after-forward "
-                "before '='");
-  if (llvm::Error error = once(spec.reshardAfterForward.has_value()))
+  if (key != kReshardKey && key != kReshardLastKey)
+    return fail("strategy, param-dtype, reduce-dtype, reshard-after-forward or "
+                "reshard-after-backward before '='");
+  std::optional<bool> &reshards =
+      key == kReshardKey ? spec.reshardAfterForward : spec.reshardAfterBackward;
+  if (llvm::Error error = once(reshards.has_value()))
     return error;
   if (value != "true" && value != "false")
-    return fail("reshard-after-forward of true or false");
-  spec.reshardAfterForward = value == "true";
+    return fail(key + " of true or false");
+  reshards = value == "true";
   return llvm::Error::success();
 }
 
@@ -156,6 +159,14 @@ llvm::Expected<UnitTable> UnitTable::get(ArrayRef<std::string> units,
     if (spec->reduceDtype)
       settings.reduceDtype = spec->reduceDtype;
     settings.reshardAfterForward = spec->reshardAfterForward;
+    if (spec->reshardAfterBackward)
+      settings.reshardAfterBackward = *spec->reshardAfterBackward;
+    if (!settings.reshardAfterBackward &&
+        settings.reshardAfterForward.value_or(false))
+      return failFor(spec->pattern,
+                     "expected reshard-after-backward=true beside "
+                     "reshard-after-forward=true, got false: what stays "
+                     "gathered behind backward stays so behind forward");
     bool any = false;
     for (StringRef unit : titles) {
       if (!glob->match(getUnitTitle(unit)))
@@ -183,12 +194,16 @@ const UnitSettings &UnitTable::getSettings(StringRef unit) const {
   return entry == entries.end() ? usual : entry->second.settings;
 }
 
-int64_t UnitTable::countShards(StringRef unit) const {
+int64_t UnitTable::countRanks(ArrayRef<StringRef> axes) const {
   int64_t ranks = 1;
-  for (StringRef axis :
-       fsdp::getSharding(getSettings(unit).strategy, mesh).shardAxes)
+  for (StringRef axis : axes)
     ranks *= axis == "shard" ? mesh.shard : mesh.replicate;
   return ranks;
+}
+
+int64_t UnitTable::countShards(StringRef unit) const {
+  return countRanks(
+      fsdp::getSharding(getSettings(unit).strategy, mesh).shardAxes);
 }
 
 bool UnitTable::hasParamDtypes() const {
@@ -223,6 +238,9 @@ Sharding UnitTable::getSharding(const FlatPlan &plan,
     sharding.keep = !*settings.reshardAfterForward;
   else if (plan.unit.empty())
     sharding.keep = true;
+  // One rank has all of it anyway.
+  if (!settings.reshardAfterBackward && countRanks(sharding.shardAxes) > 1)
+    sharding.keep = sharding.persistent = true;
   return sharding;
 }
 
@@ -241,7 +259,8 @@ bool UnitTable::isSame(const FlatPlan &plan, const UnitSettings &a,
   Sharding x = getSharding(plan, a), y = getSharding(plan, b);
   FlatDtypes s = getDtypes(plan, a), t = getDtypes(plan, b);
   return x.shardAxes == y.shardAxes && x.replicateAxes == y.replicateAxes &&
-         x.keep == y.keep && s.state == t.state && s.gather == t.gather &&
+         x.keep == y.keep && x.persistent == y.persistent &&
+         s.state == t.state && s.gather == t.gather &&
          (!plan.trainable || s.reduce == t.reduce);
 }
 
@@ -268,6 +287,11 @@ llvm::Error UnitTable::checkChanges(ArrayRef<FlatPlan> plans) const {
                             {spec.reshardAfterForward.has_value(), kReshardKey,
                              [](UnitSettings &s, const UnitSettings &u) {
                                s.reshardAfterForward = u.reshardAfterForward;
+                             }},
+                            {spec.reshardAfterBackward.has_value(),
+                             kReshardLastKey,
+                             [](UnitSettings &s, const UnitSettings &u) {
+                               s.reshardAfterBackward = u.reshardAfterBackward;
                              }}};
     for (const Value &value : values) {
       auto changes = [&](const FlatPlan &plan) {

@@ -150,3 +150,18 @@ fsdp.flat_param @first on @mesh shard ["shard"] replicate []
 // expected-error @below {{expected members that no other flat parameter has, got "b" of @first}}
 fsdp.flat_param @second on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"c", tensor<4xf32> at 0>, <"b", tensor<4xf32> at 4>] {trainable, unit = ""}
+
+// -----
+
+// flat_param_c10
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-error @below {{expected shard axes beside persistent, got none}}
+fsdp.flat_param @whole on @mesh shard [] replicate ["shard"]
+    state f32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0>] {keep, persistent, trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-error @below {{expected keep beside persistent, got none}}
+fsdp.flat_param @freed on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0>] {persistent, trainable, unit = ""}

@@ -131,7 +131,7 @@ fsdp.state @p gradient "p" : tensor<4xf32>
 
 // -----
 
-// expected-error @below {{expected a name, train, eval, accumulate or train_accumulated, got evaluate}}
+// expected-error @below {{expected a name, train, eval, accumulate, train_accumulated or accumulate_first, got evaluate}}
 fsdp.program evaluate @p() {
   fsdp.return
 }
@@ -270,6 +270,17 @@ fsdp.state @s parameter of @h0 : !fsdp.sharded<@h0, f32>
 // expected-error @below {{expected an accumulate program to write accumulators and buffers alone, got @s as result 0}}
 fsdp.program accumulate @p(%x: !fsdp.sharded<@h0, f32> {fsdp.state = @s}) -> (!fsdp.sharded<@h0, f32> {fsdp.state = @s}) {
   fsdp.return %x : !fsdp.sharded<@h0, f32>
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate []
+    state f32 gather f32 reduce f32 numel 64 [<"w", tensor<8xf32> at 0>] {keep, persistent, trainable, unit = ""}
+fsdp.state @s gathered of @h0 : !fsdp.unsharded<@h0, f32>
+// expected-error @below {{expected a program of kind accumulate_first to write @s, got one of kind accumulate}}
+fsdp.program accumulate @p(%x: !fsdp.unsharded<@h0, f32> {fsdp.state = @s}) -> (!fsdp.unsharded<@h0, f32> {fsdp.state = @s}) {
+  fsdp.return %x : !fsdp.unsharded<@h0, f32>
 }
 
 // -----

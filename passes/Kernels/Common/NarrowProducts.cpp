@@ -105,7 +105,7 @@ static llvm::DenseSet<Value> getTrainedValues(ProgramOp program) {
   llvm::DenseSet<Value> trained;
   ProgramStates states(program);
   for (BlockArgument arg : program.getArguments())
-    if (states.getShard(arg.getArgNumber()))
+    if (states.getParameter(arg.getArgNumber()))
       trained.insert(arg);
   program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (llvm::none_of(getReadValues(op),

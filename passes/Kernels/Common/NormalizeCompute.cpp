@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Kernels/ComputeOps.h"
 #include "fsdp/Analysis/Kernels/Contraction.h"
 #include "fsdp/Analysis/Kernels/StridedLayout.h"
+#include "fsdp/Analysis/Step/ProgramStates.h"
 #include "fsdp/Analysis/Step/StepArguments.h"
 #include "fsdp/Analysis/Step/StepStructure.h"
 #include "fsdp/Passes/Passes.h"
@@ -320,15 +321,20 @@ static bool isNowhere(Value value) {
   return kind == ComputeKind::View || kind == ComputeKind::Constant;
 }
 
-/// Whether @op would keep a gather from being freed behind the kernels that
-/// read it: the step returns what it brought (a buffer may take a parameter's
-/// value, say), or sums it (a parameter may be the loss).
-static bool holdsGathered(Operation *op) {
-  return isa<fsdp::ReturnOp, CollectiveOpInterface>(op);
+/// Whether the op that reads @operand would keep a gather from being freed
+/// behind the kernels that read it: the step returns what it brought (a buffer
+/// may take a parameter's value, say), or sums it (a parameter may be the
+/// loss). What becomes a gathered state stays gathered anyway.
+static bool holdsGathered(OpOperand &operand, const ProgramStates &states) {
+  if (!isa<fsdp::ReturnOp>(operand.getOwner()))
+    return isa<CollectiveOpInterface>(operand.getOwner());
+  StateOp state = states.getWritten(operand.getOperandNumber());
+  return !state || state.getKind() != StateKind::gathered;
 }
 
 /// What collectives, packs and the step's results read is made by a kernel.
 static void copyForBoundaries(ProgramOp step) {
+  ProgramStates states(step);
   for (Operation &op : step.getBody().front()) {
     if (!isBoundary(&op))
       continue;
@@ -338,7 +344,7 @@ static void copyForBoundaries(ProgramOp step) {
       if (!type || !type.hasStaticShape())
         continue;
       OpBuilder builder(&op);
-      bool isHeld = holdsGathered(&op) && isGathered(value);
+      bool isHeld = holdsGathered(operand, states) && isGathered(value);
       if (isHeld)
         builder.setInsertionPointAfterValue(value);
       if (isHeld || isNowhere(value))

@@ -18,7 +18,7 @@ using namespace mlir::fsdp;
 
 void AccumulateTrial::add(ProgramKind kind, Time time, int64_t bytes) {
   arenaBytes = std::max(arenaBytes, bytes);
-  if (getTraits(kind).accumulates)
+  if (getTraits(kind).accumulates && !getTraits(kind).gathersForOthers)
     (getTraits(kind).updates ? last : microBatch) = time;
 }
 

@@ -26,6 +26,8 @@ public:
   StateOp getWritten(unsigned result) const { return written[result]; }
   /// The flat parameter whose shard the argument is; null for others.
   FlatSymbolRefAttr getShard(unsigned argument) const;
+  /// The flat parameter whose shard the argument is, or which it is gathered.
+  FlatSymbolRefAttr getParameter(unsigned argument) const;
 
 private:
   SmallVector<StateOp> read, written;

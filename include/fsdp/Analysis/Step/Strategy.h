@@ -64,6 +64,8 @@ struct Sharding {
   llvm::SmallVector<llvm::StringRef, 2> shardAxes, replicateAxes;
   /// Gathered once for forward and backward.
   bool keep = false;
+  /// Gathered once for all micro-batches of a step.
+  bool persistent = false;
 };
 
 /// Of a strategy that was chosen. full_shard on a mesh with a replicate axis

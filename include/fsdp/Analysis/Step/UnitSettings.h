@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // What nested FSDP instances are given each: sharding_strategy,
-// mixed_precision (param_dtype, reduce_dtype) and reshard_after_forward. One
-// --unit gives them to the units that its pattern matches:
+// mixed_precision (param_dtype, reduce_dtype), reshard_after_forward and
+// set_reshard_after_backward. One --unit gives them to the units that its
+// pattern matches:
 //
 //   PATTERN:KEY=VALUE[,KEY=VALUE..]
 //
@@ -31,6 +32,8 @@ struct UnitSettings {
   /// Whether it is gathered again for backward; nullopt: as its strategy says,
   /// and never for the root, in whose forward backward begins.
   std::optional<bool> reshardAfterForward;
+  /// False: it stays gathered for the step's other micro-batches.
+  bool reshardAfterBackward = true;
 };
 
 /// One --unit, read.
@@ -39,7 +42,7 @@ struct UnitSpec {
   std::string pattern;
   std::optional<Strategy> strategy;
   FloatType paramDtype, reduceDtype;
-  std::optional<bool> reshardAfterForward;
+  std::optional<bool> reshardAfterForward, reshardAfterBackward;
 
   /// Fails where `text` is not of the form above. Semicolons may stand for its
   /// commas, and braces around it, as in lists of a pipeline's text.
@@ -82,6 +85,7 @@ public:
 private:
   Sharding getSharding(const FlatPlan &plan,
                        const UnitSettings &settings) const;
+  int64_t countRanks(ArrayRef<StringRef> axes) const;
   static FlatDtypes getDtypes(const FlatPlan &plan,
                               const UnitSettings &settings);
   bool isSame(const FlatPlan &plan, const UnitSettings &a,

@@ -98,7 +98,8 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult StateOp::verify() {
   StateKind kind = getKind();
-  bool ofFlat = kind == StateKind::parameter || kind == StateKind::accumulator;
+  bool ofFlat = kind == StateKind::parameter ||
+                kind == StateKind::accumulator || kind == StateKind::gathered;
   auto expect = [&](const Twine &what, StringRef got) -> LogicalResult {
     return emitOpError("expected ")
            << what << " for kind " << stringifyStateKind(kind) << ", got "
@@ -311,10 +312,17 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
              << kind << " program to write no state, got " << name
              << " as result " << i;
     // program_c8
-    if (!name || getTraits(getKind()).updates)
+    if (!name)
       continue;
     auto state = symbolTable.lookupNearestSymbolFrom<StateOp>(
         *this, cast<FlatSymbolRefAttr>(name));
+    if (state.getKind() == StateKind::gathered &&
+        !getTraits(getKind()).gathersForOthers)
+      return emitOpError(
+                 "expected a program of kind accumulate_first to write ")
+             << name << ", got one of kind " << kind;
+    if (getTraits(getKind()).updates)
+      continue;
     if (state.getKind() == StateKind::parameter ||
         state.getKind() == StateKind::optimizer)
       return emitOpError("expected an ")

@@ -104,6 +104,10 @@ LogicalResult FlatParamOp::verify() {
   if (static_cast<int64_t>(getNumel()) < end)
     return emitOpError("expected numel of at least ")
            << end << ", the end of the last member, got " << getNumel();
+  // flat_param_c10
+  if (getPersistent() && (!getKeep() || getShardAxes().empty()))
+    return emitOpError("expected ") << (getKeep() ? "shard axes" : "keep")
+                                    << " beside persistent, got none";
   return success();
 }
 

@@ -52,7 +52,8 @@ def FSDP_StateKind : I32EnumAttr<"StateKind", "what a state is for", [
     I32EnumAttrCase<"parameter", 0>,
     I32EnumAttrCase<"optimizer", 1>,
     I32EnumAttrCase<"accumulator", 2>,
-    I32EnumAttrCase<"buffer", 3>
+    I32EnumAttrCase<"buffer", 3>,
+    I32EnumAttrCase<"gathered", 4>
   ]> {
   let cppNamespace = "::mlir::fsdp";
   let genSpecializedAttr = 0;
@@ -63,7 +64,8 @@ def FSDP_ProgramKind : I32EnumAttr<"ProgramKind", "what a program does", [
     I32EnumAttrCase<"train", 0>,
     I32EnumAttrCase<"eval", 1>,
     I32EnumAttrCase<"accumulate", 2>,
-    I32EnumAttrCase<"train_accumulated", 3>
+    I32EnumAttrCase<"train_accumulated", 3>,
+    I32EnumAttrCase<"accumulate_first", 4>
   ]> {
   let cppNamespace = "::mlir::fsdp";
   let genSpecializedAttr = 0;

@@ -109,8 +109,10 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
 
     The state is kept in `element_type`, gathered in `param_type` and its
     gradient reduced in `reduce_type`. Where `keep` is set, the gather of the
-    forward pass serves the backward pass too. A unit whose parameters are
-    frozen has no `trainable`.
+    forward pass serves the backward pass too; where `persistent` is set, that of
+    a step's first micro-batch serves the others too, and the gathered flat
+    parameter is a state (kind gathered). A unit whose parameters are frozen has
+    no `trainable`.
 
     Constraints:
     - flat_param_c1: `mesh` is a mesh of the module.
@@ -126,6 +128,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     - flat_param_c8: `element_type`, `param_type` and `reduce_type` are floats.
     - flat_param_c9: no other flat parameter of the module has a member of the
       same name, tied names included.
+    - flat_param_c10: where `persistent` is set, `keep` is, too, and there are
+      shard axes.
 
     Example:
     ```mlir
@@ -148,7 +152,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     FSDP_MemberArrayAttr:$members,
     StrAttr:$unit,
     UnitAttr:$trainable,
-    UnitAttr:$keep
+    UnitAttr:$keep,
+    UnitAttr:$persistent
   );
   let assemblyFormat = [{
     $sym_name `on` $mesh `shard` $shard_axes `replicate` $replicate_axes

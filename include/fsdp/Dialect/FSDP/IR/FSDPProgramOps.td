@@ -31,6 +31,7 @@ def FSDP_StateOp : FSDP_Op<"state", [
     | parameter | this rank's shard of the flat parameter | its members' |
     | optimizer | what the optimizer keeps: one element per element of the flat parameter, or one value for all of them | that of the optimizer's argument |
     | accumulator | gradients of earlier micro-batches, summed up | none: between two steps nobody reads it |
+    | gathered | the whole flat parameter, gathered by a step's first micro-batch for the others | none: between two steps nobody reads it |
     | buffer | a buffer of the model, each rank's own | its fully qualified name |
 
     `init` is the value before the first program runs, where no file gives
@@ -52,9 +53,9 @@ def FSDP_StateOp : FSDP_Op<"state", [
     Constraints:
     - state_c1: `flat_param` is a flat parameter of the module; a sharded or
       gathered type names that one.
-    - state_c2: a parameter and an accumulator have a `flat_param` and no
-      name of their own; an optimizer state has a name; a buffer has a name and
-      no `flat_param`.
+    - state_c2: a parameter, an accumulator and a gathered state have a
+      `flat_param` and no name of their own; an optimizer state has a name; a
+      buffer has a name and no `flat_param`.
     - state_c3: `init` is a float on an optimizer state, a dictionary on a
       buffer, and on nothing else.
     - state_c4: only a buffer has `tied` names and `unsigned`, and only one with
@@ -67,6 +68,7 @@ def FSDP_StateOp : FSDP_Op<"state", [
     ```mlir
     fsdp.state @h0.param parameter of @h0 : !fsdp.sharded<@h0, f32>
     fsdp.state @h0.exp_avg optimizer "exp_avg" of @h0 : !fsdp.sharded<@h0, f32> init 0.0 : f64
+    fsdp.state @h0.gathered gathered of @h0 : !fsdp.unsharded<@h0, bf16>
     fsdp.state @h1.exp_avg optimizer "exp_avg" of @h1 : !fsdp.host<tensor<8xf32>> init 0.0 : f64
     fsdp.state @step optimizer "step" : tensor<f32> at 4096 init 0.0 : f64
     fsdp.state @count buffer "bn.num_batches_tracked" : tensor<i64>
@@ -109,6 +111,7 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     | train | forward, backward, reduction, update |
     | eval | forward; no state changes |
     | accumulate | forward and backward of a micro-batch; its gradients are added to the accumulators |
+    | accumulate_first | the same of the first micro-batch, which gathers for the others |
     | train_accumulated | the same of the last micro-batch; then reduction and update by the mean of all |
 
     `arena` says what its values take once they have places, `flops` what its
@@ -128,7 +131,7 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     - program_c6: the op stands at the top of a module.
     - program_c7: an eval program writes no state.
     - program_c8: an accumulate program writes neither parameters nor states of
-      the optimizer.
+      the optimizer; gathered states are written by accumulate_first alone.
     - program_c9: only states are arguments or results in the host's memory.
     - program_c10: fsdp.input, fsdp.scalar and fsdp.output are dictionaries with
       a name, and entries of the types that the input contract says;
