@@ -128,16 +128,12 @@ void fsdp::buildKernelPipeline(OpPassManager &pm,
     pm.addPass(createPitchRows({options.rowAlignment}));
   pm.addNestedPass<ProgramOp>(createCountFlops());
   pm.addNestedPass<ProgramOp>(createMarkCheckpoints({options.checkpoint}));
-  if (options.offloadOptimizer)
-    pm.addPass(createOffloadOptimizer());
-  if (options.offloadParameters)
-    pm.addPass(createOffloadParameters());
-  bool areOnHost = options.offloadOptimizer || options.offloadParameters;
-  if (areOnHost || options.optimizerInBackward)
-    pm.addNestedPass<ProgramOp>(
-        createHoistUpdates({options.optimizerInBackward}));
-  if (areOnHost)
-    pm.addPass(createLayoutState());
+  // Units may have settings of their own.
+  pm.addPass(createOffloadOptimizer({options.offloadOptimizer}));
+  pm.addPass(createOffloadParameters({options.offloadParameters}));
+  pm.addNestedPass<ProgramOp>(
+      createHoistUpdates({options.optimizerInBackward}));
+  pm.addPass(createLayoutState());
 }
 
 void fsdp::buildOptimizePipeline(OpPassManager &pm,

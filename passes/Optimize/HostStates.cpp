@@ -122,6 +122,13 @@ static void moveStates(ProgramOp program, const Offloaded &offloaded,
   removeArenaPlaces(program);
 }
 
+bool fsdp::isOffloaded(StateOp state, HostPart part, bool isUsual) {
+  auto flat = SymbolTable::lookupNearestSymbolFrom<FlatParamOp>(
+      state, state.getFlatParamAttr());
+  std::optional<HostPart> own = flat ? flat.getOffload() : std::nullopt;
+  return own ? *own == part || *own == HostPart::all : isUsual;
+}
+
 LogicalResult fsdp::moveToHost(ModuleOp module, ArrayRef<StateOp> states,
                                ChooseCopies chooseCopies, bool &isChanged) {
   Offloaded offloaded;

@@ -30,6 +30,11 @@ using ChooseCopies = llvm::function_ref<SmallVector<Readers>(
 LogicalResult moveToHost(ModuleOp module, ArrayRef<StateOp> states,
                          ChooseCopies chooseCopies, bool &isChanged);
 
+/// Whether @state, of a flat parameter, is in the part of that one's states
+/// that `fsdp.flat_param` keeps on the host, which is @part or all; where it
+/// says nothing, @isUsual.
+bool isOffloaded(StateOp state, HostPart part, bool isUsual);
+
 } // namespace mlir::fsdp
 
 #endif // FSDP_PASSES_OPTIMIZE_HOSTSTATES_H

@@ -52,11 +52,14 @@ static SmallVector<Readers> chooseCopies(ProgramOp program, BlockArgument arg,
 namespace {
 struct OffloadParameters
     : fsdp::impl::OffloadParametersBase<OffloadParameters> {
+  using OffloadParametersBase::OffloadParametersBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto states =
-        llvm::filter_to_vector(module.getOps<StateOp>(), [](StateOp state) {
-          return state.getKind() == StateKind::parameter;
+        llvm::filter_to_vector(module.getOps<StateOp>(), [&](StateOp state) {
+          return state.getKind() == StateKind::parameter &&
+                 isOffloaded(state, HostPart::parameters, all);
         });
     bool isChanged = false;
     if (failed(moveToHost(module, states, chooseCopies, isChanged)))

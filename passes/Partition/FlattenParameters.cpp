@@ -118,7 +118,8 @@ static MeshOp createMesh(OpBuilder &builder, Location loc,
 static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
                                    const FlatPlan &plan,
                                    const Sharding &sharding, MeshOp mesh,
-                                   const FlatDtypes &dtypes) {
+                                   const FlatDtypes &dtypes,
+                                   HostPartAttr offload) {
   SmallVector<Attribute> members;
   for (auto [index, offset] : llvm::zip(plan.params, plan.offsets)) {
     const ParamInfo &param = step.params[index];
@@ -131,7 +132,7 @@ static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
       getAxes(builder, sharding.shardAxes),
       getAxes(builder, sharding.replicateAxes), dtypes.state, dtypes.gather,
       dtypes.reduce, plan.numel, builder.getArrayAttr(members), plan.unit,
-      plan.trainable, sharding.keep, sharding.persistent);
+      plan.trainable, sharding.keep, sharding.persistent, offload);
 }
 
 namespace {
@@ -419,7 +420,8 @@ private:
       return failure();
     auto table = UnitTable::get(
         *units, std::vector<std::string>(unit),
-        {*chosen, *gather, *reduce, std::nullopt, reshardAfterBackward}, *shape,
+        {*chosen, *gather, *reduce, std::nullopt, reshardAfterBackward,
+         std::nullopt}, *shape,
         &getContext());
     if (!table)
       return fail(func, table.takeError());
@@ -502,9 +504,9 @@ private:
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     MeshOp meshOp = createMesh(builder, step.func.getLoc(), shape);
     for (const FlatPlan &plan : plans)
-      flats.push_back(createFlatParam(builder, step, plan,
-                                      table.getSharding(plan), meshOp,
-                                      table.getDtypes(plan)));
+      flats.push_back(createFlatParam(
+          builder, step, plan, table.getSharding(plan), meshOp,
+          table.getDtypes(plan), table.getOffload(plan, &getContext())));
     return flats;
   }
 

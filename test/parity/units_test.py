@@ -29,6 +29,8 @@ SETTINGS = {
     "all different": ("--unit", f"{FIRST}:strategy=shard_grad_op", "--unit", f"{SECOND}:strategy=no_shard",
                       "--unit", "root:reshard-after-forward=true"),
     "resharded block of kept ones": ("--strategy", "shard_grad_op", "--unit", f"{SECOND}:reshard-after-forward=true"),
+    "block on the host": ("--unit", f"{FIRST}:offload=all"),
+    "block on the device": ("--offload-parameters", "--unit", f"{SECOND}:offload=none"),
     "sharded block of whole ones": ("--strategy", "no_shard", "--unit", f"{FIRST}:strategy=full_shard"),
 }
 ON_TWO_AXES = {

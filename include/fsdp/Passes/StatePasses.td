@@ -15,8 +15,9 @@
 def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
   let summary = "Keeps optimizer states in the host's memory between programs";
   let description = [{
-    The optimizer states of flat parameters, which have an element for each
-    element of one (Adam's exp_avg and exp_avg_sq, the momentum of SGD), become
+    The optimizer states of flat parameters (those whose `offload` asks for it and,
+    with `all`, those without one), which have an element for each element of one
+    (Adam's exp_avg and exp_avg_sq, the momentum of SGD), become
     states on the host. A program that reads one copies it to the device right
     before the first op that does, and copies its new value back right after the
     op that makes it. Programs that do not update are left alone. States lose
@@ -28,19 +29,22 @@ def OffloadOptimizer : Pass<"fsdp-offload-optimizer", "::mlir::ModuleOp"> {
     ```
 
     Constraints:
-    - offload_optimizer_c1: the module has such a state.
+    - offload_optimizer_c1: the module has such a state where it is asked for.
     - offload_optimizer_c2: a program returns for one what it computes, or the
       value that it had, and that value for nothing else.
     - offload_optimizer_c3: a launch computes the new value of the old one, so
       that no order of the copies writes over what is yet to be read.
   }];
+  let options = [Option<"all", "all", "bool", "true",
+                        "of flat parameters that do not say, too">];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 
 def OffloadParameters : Pass<"fsdp-offload-parameters", "::mlir::ModuleOp"> {
   let summary = "Keeps the shards of parameters in the host's memory";
   let description = [{
-    Parameters become states on the host. A program copies a shard to the device
+    Parameters become states on the host: those of flat parameters whose
+    `offload` asks for it and, with `all`, those without one. A program copies a shard to the device
     before the first op of forward that reads it, again before the first one of
     backward, for that and the update, and its new value back right after the
     update. Where the new value does not depend on forward's copy, which could
@@ -55,6 +59,8 @@ def OffloadParameters : Pass<"fsdp-offload-parameters", "::mlir::ModuleOp"> {
 
     The constraints are offload_optimizer_c2 and offload_optimizer_c3.
   }];
+  let options = [Option<"all", "all", "bool", "true",
+                        "of flat parameters that do not say, too">];
   let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
 }
 

@@ -23,7 +23,8 @@ static constexpr llvm::StringLiteral kStrategyKey = "strategy",
                                      kParamKey = "param-dtype",
                                      kReduceKey = "reduce-dtype",
                                      kReshardKey = "reshard-after-forward",
-                                     kReshardLastKey = "reshard-after-backward";
+                                     kReshardLastKey = "reshard-after-backward",
+                                     kOffloadKey = "offload";
 
 static llvm::Error failFor(const Twine &pattern, const Twine &message) {
   return llvm::createStringError("unit '" + pattern + "': " + message);
@@ -67,9 +68,16 @@ static llvm::Error readValue(UnitSpec &spec, MLIRContext *context,
     type = parseFloatType(context, value);
     return type ? llvm::Error::success() : fail(key + " of " + kFloatTypeWords);
   }
+  if (key == kOffloadKey) {
+    if (llvm::Error error = once(spec.offload.has_value()))
+      return error;
+    spec.offload = symbolizeHostPart(value);
+    return spec.offload ? llvm::Error::success()
+                        : fail("offload of none, parameters, optimizer or all");
+  }
   if (key != kReshardKey && key != kReshardLastKey)
-    return fail("strategy, param-dtype, reduce-dtype, reshard-after-forward or "
-                "reshard-after-backward before '='");
+    return fail("strategy, param-dtype, reduce-dtype, reshard-after-forward, "
+                "reshard-after-backward or offload before '='");
   std::optional<bool> &reshards =
       key == kReshardKey ? spec.reshardAfterForward : spec.reshardAfterBackward;
   if (llvm::Error error = once(reshards.has_value()))
@@ -161,6 +169,7 @@ llvm::Expected<UnitTable> UnitTable::get(ArrayRef<std::string> units,
     settings.reshardAfterForward = spec->reshardAfterForward;
     if (spec->reshardAfterBackward)
       settings.reshardAfterBackward = *spec->reshardAfterBackward;
+    settings.offload = spec->offload;
     if (!settings.reshardAfterBackward &&
         settings.reshardAfterForward.value_or(false))
       return failFor(spec->pattern,
@@ -242,6 +251,12 @@ Sharding UnitTable::getSharding(const FlatPlan &plan,
   if (!settings.reshardAfterBackward && countRanks(sharding.shardAxes) > 1)
     sharding.keep = sharding.persistent = true;
   return sharding;
+}
+
+HostPartAttr UnitTable::getOffload(const FlatPlan &plan,
+                                   MLIRContext *context) const {
+  std::optional<HostPart> part = getSettings(plan.unit).offload;
+  return part ? HostPartAttr::get(context, *part) : HostPartAttr();
 }
 
 FlatDtypes UnitTable::getDtypes(const FlatPlan &plan,

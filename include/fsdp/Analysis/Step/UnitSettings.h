@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // What nested FSDP instances are given each: sharding_strategy,
-// mixed_precision (param_dtype, reduce_dtype), reshard_after_forward and
-// set_reshard_after_backward. One --unit gives them to the units that its
-// pattern matches:
+// mixed_precision (param_dtype, reduce_dtype), reshard_after_forward,
+// set_reshard_after_backward and cpu_offload. One --unit gives them to the
+// units that its pattern matches:
 //
 //   PATTERN:KEY=VALUE[,KEY=VALUE..]
 //
@@ -34,6 +34,8 @@ struct UnitSettings {
   std::optional<bool> reshardAfterForward;
   /// False: it stays gathered for the step's other micro-batches.
   bool reshardAfterBackward = true;
+  /// What of it is in the host's memory; nullopt: what the step's options say.
+  std::optional<HostPart> offload;
 };
 
 /// One --unit, read.
@@ -43,6 +45,7 @@ struct UnitSpec {
   std::optional<Strategy> strategy;
   FloatType paramDtype, reduceDtype;
   std::optional<bool> reshardAfterForward, reshardAfterBackward;
+  std::optional<HostPart> offload;
 
   /// Fails where `text` is not of the form above. Semicolons may stand for its
   /// commas, and braces around it, as in lists of a pipeline's text.
@@ -70,6 +73,8 @@ public:
   Sharding getSharding(const FlatPlan &plan) const {
     return getSharding(plan, getSettings(plan.unit));
   }
+  /// Null where the unit says nothing.
+  HostPartAttr getOffload(const FlatPlan &plan, MLIRContext *context) const;
   FlatDtypes getDtypes(const FlatPlan &plan) const {
     return getDtypes(plan, getSettings(plan.unit));
   }

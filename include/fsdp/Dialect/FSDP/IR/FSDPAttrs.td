@@ -60,6 +60,18 @@ def FSDP_StateKind : I32EnumAttr<"StateKind", "what a state is for", [
 }
 def FSDP_StateKindAttr : EnumAttr<FSDP_Dialect, FSDP_StateKind, "state_kind">;
 
+def FSDP_HostPart : I32EnumAttr<"HostPart",
+    "which states of a flat parameter are in the host's memory", [
+    I32EnumAttrCase<"none", 0>,
+    I32EnumAttrCase<"parameters", 1>,
+    I32EnumAttrCase<"optimizer", 2>,
+    I32EnumAttrCase<"all", 3>
+  ]> {
+  let cppNamespace = "::mlir::fsdp";
+  let genSpecializedAttr = 0;
+}
+def FSDP_HostPartAttr : EnumAttr<FSDP_Dialect, FSDP_HostPart, "host_part">;
+
 def FSDP_ProgramKind : I32EnumAttr<"ProgramKind", "what a program does", [
     I32EnumAttrCase<"train", 0>,
     I32EnumAttrCase<"eval", 1>,

@@ -111,8 +111,9 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     gradient reduced in `reduce_type`. Where `keep` is set, the gather of the
     forward pass serves the backward pass too; where `persistent` is set, that of
     a step's first micro-batch serves the others too, and the gathered flat
-    parameter is a state (kind gathered). A unit whose parameters are frozen has
-    no `trainable`.
+    parameter is a state (kind gathered). `offload` says which of its states are
+    in the host's memory, whatever the step's others are. A unit whose parameters
+    are frozen has no `trainable`.
 
     Constraints:
     - flat_param_c1: `mesh` is a mesh of the module.
@@ -153,7 +154,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     StrAttr:$unit,
     UnitAttr:$trainable,
     UnitAttr:$keep,
-    UnitAttr:$persistent
+    UnitAttr:$persistent,
+    OptionalAttr<FSDP_HostPartAttr>:$offload
   );
   let assemblyFormat = [{
     $sym_name `on` $mesh `shard` $shard_axes `replicate` $replicate_axes
