@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Passes/Pipelines.h"
+#include "fsdp/Dialect/FSDP/IR/ReductionHook.h"
 #include "fsdp/Passes/Passes.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -51,6 +52,8 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
   flatten.paramDtype = options.paramDtype;
   flatten.evalFullPrecision = options.evalFullPrecision;
   flatten.reduceDtype = options.reduceDtype;
+  if (options.reduceDtype.empty())
+    flatten.reduceDtype = getCompressedType(options.reductionHook).str();
   flatten.bufferDtype = options.bufferDtype;
   flatten.outputDtype = options.outputDtype;
   llvm::append_range(flatten.ignore, options.ignore);
@@ -64,6 +67,8 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
     flatten.unit.push_back((pattern + ":" + apart).str());
   }
   pm.addPass(createFlattenParameters(flatten));
+  pm.addPass(
+      createAssignReductionHooks({options.reductionHook, options.reduceDtype}));
   pm.addNestedPass<ProgramOp>(
       createReduceGradients({options.gradientDivideFactor}));
   pm.addNestedPass<ProgramOp>(createInsertReshards());
@@ -89,6 +94,7 @@ void fsdp::buildCollectivesPipeline(OpPassManager &pm) {
   // L2
   //===--------------------------------------------------------------------===//
   pm.addPass(createConvertLogicalToCollectives());
+  pm.addPass(createApplyReductionHooks());
   // Bodies are single blocks.
   GreedyRewriteConfig config;
   config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);

@@ -49,6 +49,7 @@ private:
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
   json::Array getBuffers();
+  json::Array getResiduals();
   json::Array getDerivedStates(StateKind kind);
   json::Object getArena();
   bool hasProductsInTF32();
@@ -225,6 +226,22 @@ json::Array ManifestWriter::getBuffers() {
         {"init", getInit(state.getInitAttr(), isUnsigned)}});
   }
   return buffers;
+}
+
+json::Array ManifestWriter::getResiduals() {
+  json::Array residuals;
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getKind() != StateKind::residual)
+      continue;
+    auto type = cast<RankedTensorType>(state.getType());
+    residuals.push_back(
+        json::Object{{"name", *state.getCheckpointName()},
+                     {"dtype", getDtypeName(type.getElementType())},
+                     {"shape", toJson(type.getShape())},
+                     {"offset", int64_t(*state.getOffset())},
+                     {"init", getInit(state.getInitAttr())}});
+  }
+  return residuals;
 }
 
 /// States of flat parameters of that kind, which no checkpoint has.
@@ -548,6 +565,8 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["config"] = std::move(*config);
   if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))
     manifest["traced"] = getTraced(traced);
+  if (json::Array residuals = getResiduals(); !residuals.empty())
+    manifest["residuals"] = std::move(residuals);
   if (module->hasAttr(names::kSkipsNonfinite))
     manifest["skips_nonfinite"] = true;
   if (auto scale = module->getAttrOfType<DictionaryAttr>(names::kLossScale)) {

@@ -34,7 +34,8 @@ static bool updatesShard(LaunchOp launch, const ProgramStates &states) {
                         ? states.getWritten(use.getOperandNumber())
                         : StateOp();
     return state && state.getFlatParamAttr() &&
-           state.getKind() != StateKind::accumulator;
+           state.getKind() != StateKind::accumulator &&
+           state.getKind() != StateKind::residual;
   };
   return llvm::any_of(launch->getUses(), [&](OpOperand &use) {
     return isWritten(use) ||

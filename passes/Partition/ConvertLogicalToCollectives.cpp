@@ -161,10 +161,10 @@ struct GradientPattern : LogicalPattern<Op> {
         parts, offsets);
   }
 
-  /// The mean over all ranks is divided once, in the last reduction. In f16 a
-  /// sum that waits for that may overflow: there each reduction divides.
+  /// The mean over all ranks is divided once, in the last reduction, but where
+  /// the flat parameter says otherwise.
   bool dividesEarly(FlatParamOp flat) const {
-    return countReplicas(flat) == 1 || flat.getReduceType().isF16();
+    return countReplicas(flat) == 1 || flat.dividesEachReduction();
   }
   int64_t countShards(FlatParamOp flat) const {
     return this->symbols.getMesh(flat).getGroupSize(flat.getShardAxes());
@@ -177,6 +177,20 @@ struct GradientPattern : LogicalPattern<Op> {
   /// leave the range of f16, which they travel in.
   static bool dividesBefore(FlatParamOp flat, Value count) {
     return count && flat.getReduceType().isF16();
+  }
+  /// The type in which gradients are packed: the one that they travel in, but
+  /// where a hook takes them first.
+  Type getPackType(FlatParamOp flat) const {
+    return flat.getReductionHookAttr() && countShards(flat) == 1
+               ? getHookType(flat)
+               : flat.getReduceType();
+  }
+  /// In which hooks compute: f32 at least.
+  static Type getHookType(FlatParamOp flat) {
+    Type state = flat.getElementType();
+    return state.getIntOrFloatBitWidth() < 32
+               ? Type(Float32Type::get(flat.getContext()))
+               : state;
   }
   static SmallVector<Value> divide(OpBuilder &builder, Location loc,
                                    ValueRange grads, Value count) {
@@ -200,6 +214,12 @@ struct GradientPattern : LogicalPattern<Op> {
     int64_t replicas = countReplicas(flat);
     if (replicas == 1)
       return shard;
+    if (flat.getReductionHookAttr()) {
+      auto type = cast<RankedTensorType>(shard.getType());
+      return ReduceReplicasOp::create(
+          builder, loc, FlatSymbolRefAttr::get(flat),
+          createCast(builder, loc, shard, type.clone(getHookType(flat))));
+    }
     return AllReduceOp::create(
         builder, loc, shard.getType(), shard, flat.getMesh(),
         flat.getReplicateAxes(),
@@ -219,11 +239,12 @@ struct ReduceGradPattern : GradientPattern<ReduceGradOp> {
     Location loc = op.getLoc();
     Value over = adaptor.getOver();
     SmallVector<Value> grads(adaptor.getGrads());
-    if (dividesBefore(flat, over)) {
+    // What a hook keeps between steps is of means.
+    if (dividesBefore(flat, over) || (over && flat.getReductionHookAttr())) {
       grads = divide(rewriter, loc, grads, over);
       over = nullptr;
     }
-    Value sum = pack(rewriter, loc, flat, flat.getReduceType(), grads);
+    Value sum = pack(rewriter, loc, flat, getPackType(flat), grads);
     sum = reduceScatter(rewriter, loc, flat, sum);
     sum = allReduce(rewriter, loc, flat, sum);
     RankedTensorType local = getLocalType(op.getType());
@@ -259,7 +280,7 @@ struct AccumulateGradPattern : GradientPattern<AccumulateGradOp> {
     }
     Value grad =
         pack(rewriter, loc, flat,
-             isSharded ? flat.getReduceType() : local.getElementType(), grads);
+             isSharded ? getPackType(flat) : local.getElementType(), grads);
     if (isSharded)
       grad = createCast(rewriter, loc, reduceScatter(rewriter, loc, flat, grad),
                         local);
@@ -317,7 +338,9 @@ struct ReduceAccumulatedPattern : GradientPattern<ReduceAccumulatedOp> {
           return arith::DivFOp::create(b, l, v[0], weight);
         });
     // What no other rank receives keeps its precision.
-    int64_t ranks = countReplicas(flat) * (isSharded ? 1 : countShards(flat));
+    int64_t ranks = isSharded ? 1 : countShards(flat);
+    if (!flat.getReductionHookAttr())
+      ranks *= countReplicas(flat);
     if (ranks > 1)
       sum = createCast(rewriter, loc, sum, type.clone(flat.getReduceType()));
     if (!isSharded)

@@ -132,7 +132,8 @@ static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
       getAxes(builder, sharding.shardAxes),
       getAxes(builder, sharding.replicateAxes), dtypes.state, dtypes.gather,
       dtypes.reduce, plan.numel, builder.getArrayAttr(members), plan.unit,
-      plan.trainable, sharding.keep, sharding.persistent, offload);
+      plan.trainable, sharding.keep, sharding.persistent, offload,
+      /*reduction_hook=*/StringAttr());
 }
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -21,6 +22,27 @@ Value fsdp::createScalar(OpBuilder &builder, Location loc, Type type,
   return arith::ConstantOp::create(
       builder, loc,
       DenseElementsAttr::get(tensor, builder.getFloatAttr(type, value)));
+}
+
+Value fsdp::createIsFinite(OpBuilder &builder, Location loc, Value number) {
+  auto type = cast<FloatType>(number.getType());
+  Value limit = arith::ConstantOp::create(
+      builder, loc,
+      builder.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics())));
+  Value size = math::AbsFOp::create(builder, loc, number);
+  return arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, size,
+                               limit);
+}
+
+Value fsdp::selectIfFinite(OpBuilder &builder, Location loc, Value norm,
+                           Value updated, Value old) {
+  return createElementwise(builder, loc,
+                           cast<RankedTensorType>(updated.getType()),
+                           {updated, old, norm},
+                           [](OpBuilder &b, Location l, ValueRange v) -> Value {
+                             return arith::SelectOp::create(
+                                 b, l, createIsFinite(b, l, v[2]), v[0], v[1]);
+                           });
 }
 
 SmallVector<unsigned> fsdp::getResultsWith(ProgramOp program, StringRef name) {

@@ -19,6 +19,14 @@ namespace mlir::fsdp {
 /// A scalar float constant as a tensor of rank 0.
 Value createScalar(OpBuilder &builder, Location loc, Type type, double value);
 
+/// |@number| < infinity, of a float.
+Value createIsFinite(OpBuilder &builder, Location loc, Value number);
+
+/// @updated where |@norm|, of rank 0, is less than infinity, else @old: a
+/// selection, since zero times what is not finite is not zero.
+Value selectIfFinite(OpBuilder &builder, Location loc, Value norm,
+                     Value updated, Value old);
+
 /// The results of a program that carry attribute `name`.
 SmallVector<unsigned> getResultsWith(ProgramOp program, StringRef name);
 

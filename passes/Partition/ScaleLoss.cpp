@@ -60,14 +60,6 @@ static Value createNumber(OpBuilder &builder, Location loc, double value) {
                                    builder.getF32FloatAttr(float(value)));
 }
 
-/// |@number| < infinity.
-static Value createIsFinite(OpBuilder &builder, Location loc, Value number) {
-  return arith::CmpFOp::create(
-      builder, loc, arith::CmpFPredicate::OLT,
-      math::AbsFOp::create(builder, loc, number),
-      createNumber(builder, loc, std::numeric_limits<double>::infinity()));
-}
-
 /// @number * @factor, in f64 and rounded once, as torch.amp.GradScaler has it.
 static Value multiplyWide(OpBuilder &builder, Location loc, Value number,
                           double factor) {

@@ -208,8 +208,8 @@ struct UpdatePattern : LogicalPattern<UpdateOp> {
           createCast(rewriter, loc, copy, getLocalType(result.getType()));
       if (adaptor.getNorm())
         updated =
-            keepUnlessFinite(rewriter, loc, adaptor.getNorm(), updated,
-                             getReplaced(read, *optimizer, adaptor.getArgs()));
+            selectIfFinite(rewriter, loc, adaptor.getNorm(), updated,
+                           getReplaced(read, *optimizer, adaptor.getArgs()));
       results.push_back(updated);
     }
     rewriter.replaceOp(op, results);
@@ -234,25 +234,6 @@ private:
     });
     // readOptimizer has found that each result has one.
     return args[formal - optimizer.args.begin()];
-  }
-
-  /// @updated where |@norm| is less than infinity, else @old: a selection,
-  /// since zero times what is not finite is not zero.
-  static Value keepUnlessFinite(OpBuilder &builder, Location loc, Value norm,
-                                Value updated, Value old) {
-    return createElementwise(
-        builder, loc, cast<RankedTensorType>(updated.getType()),
-        {updated, old, norm}, [](OpBuilder &b, Location l, ValueRange v) {
-          auto type = cast<FloatType>(v[2].getType());
-          Value limit = arith::ConstantOp::create(
-              b, l,
-              b.getFloatAttr(type, APFloat::getInf(type.getFloatSemantics())));
-          Value size = math::AbsFOp::create(b, l, v[2]);
-          Value isFinite = arith::CmpFOp::create(
-              b, l, arith::CmpFPredicate::OLT, size, limit);
-          return arith::SelectOp::create(b, l, isFinite, v[0], v[1])
-              .getResult();
-        });
   }
 };
 } // namespace

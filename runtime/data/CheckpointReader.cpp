@@ -111,13 +111,19 @@ Result<bool> isEqualOnAllRanks(const SafetensorsReader &file,
   return true;
 }
 
+/// Whether `name` is that of what a reduction hook kept.
+bool isResidual(const std::string &name) {
+  return name.compare(0, residualPrefix.size(), residualPrefix) == 0;
+}
+
 /// What each rank has for itself, found in a checkpoint of as many ranks.
 class OwnState {
 public:
   /// Finds the tensors of `manifest`'s ranks; the file may also hold those of
-  /// `droppedStates`. Those that the checkpoint has for
-  /// each rank, not all alike, and of which the ranks take rank 0's, are named
-  /// in `notes` of rank 0, which compares them.
+  /// `droppedStates`. Residuals that it lacks, or has of other ranks or shapes,
+  /// begin anew, and those of another hook are left out: `notes` says so. Those
+  /// that the checkpoint has for each rank, not all alike, and of which the
+  /// ranks take rank 0's, are named in `notes` of rank 0, which compares them.
   static Result<OwnState> open(const CheckpointInfo &checkpoint,
                                std::optional<SafetensorsReader> file,
                                const Manifest &manifest, int rank,
@@ -127,6 +133,9 @@ public:
   const std::optional<SafetensorsReader> &file() const { return file_; }
 
 private:
+  void noteResiduals(const CheckpointInfo &checkpoint,
+                     const std::vector<OwnTensor> &own,
+                     std::vector<std::string> &notes) const;
   Result<std::vector<std::string>>
   findLost(const CheckpointInfo &checkpoint, const std::vector<OwnTensor> &own,
            const std::set<std::string> &droppedStates) const;
@@ -147,11 +156,17 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
   if (checkpoint.ranks == ranks && state.file_) {
     std::vector<WantedTensor> wanted;
     for (const OwnTensor &tensor : possibleOwnTensors(manifest))
-      wanted.push_back({tensor.name,
-                        {},
-                        tensor.dtype,
-                        stackedShape(tensor, ranks),
-                        /*isOptional=*/true});
+      if (!isResidual(tensor.name))
+        wanted.push_back({tensor.name,
+                          {},
+                          tensor.dtype,
+                          stackedShape(tensor, ranks),
+                          /*isOptional=*/true});
+    // As they are: those of this program are picked below.
+    for (const TensorInfo &info : state.file_->tensors())
+      if (isResidual(info.name) && info.dtype)
+        wanted.push_back(
+            {info.name, {}, *info.dtype, info.shape, /*isOptional=*/true});
     for (const std::string &name : droppedStates)
       if (const TensorInfo *info = state.file_->find("optimizer/" + name);
           info && info->dtype)
@@ -163,11 +178,15 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
     if (!matched.isOk())
       return matched.status();
     for (OwnTensor &tensor : own)
-      if (const TensorInfo *info = state.file_->find(tensor.name))
+      if (const TensorInfo *info = state.file_->find(tensor.name);
+          info && (!isResidual(tensor.name) ||
+                   (info->dtype == tensor.dtype &&
+                    info->shape == stackedShape(tensor, ranks))))
         state.found_.push_back({tensor, info});
   }
   if (rank != 0)
     return state;
+  state.noteResiduals(checkpoint, own, notes);
   Result<std::vector<std::string>> lost =
       state.findLost(checkpoint, own, droppedStates);
   if (!lost.isOk())
@@ -183,6 +202,35 @@ Result<OwnState> OwnState::open(const CheckpointInfo &checkpoint,
   return state;
 }
 
+void OwnState::noteResiduals(const CheckpointInfo &checkpoint,
+                             const std::vector<OwnTensor> &own,
+                             std::vector<std::string> &notes) const {
+  std::set<std::string> read;
+  for (const auto &[tensor, info] : found_)
+    if (isResidual(tensor.name))
+      read.insert(tensor.name);
+  std::vector<std::string> begun, dropped;
+  for (const OwnTensor &tensor : own)
+    if (isResidual(tensor.name) && !read.count(tensor.name))
+      begun.push_back(tensor.name);
+  if (file_)
+    for (const TensorInfo &tensor : file_->tensors())
+      if (isResidual(tensor.name) && !read.count(tensor.name) &&
+          std::find(begun.begin(), begun.end(), tensor.name) == begun.end())
+        dropped.push_back(tensor.name);
+  std::string of = checkpoint.path + " (of " +
+                   std::to_string(checkpoint.ranks) + " ranks): ";
+  if (!begun.empty())
+    notes.push_back(of +
+                    "does not have for these ranks what the reduction "
+                    "hook keeps: " +
+                    listNames(begun, 2) + " begin anew");
+  if (!dropped.empty())
+    notes.push_back(of + listNames(dropped, 2) +
+                    ", which a reduction hook kept that the program does not "
+                    "have, are left out");
+}
+
 /// Names of what differs between ranks in the checkpoint and is not read for
 /// each. What a program does not have for each rank is equal on all: a file
 /// that lacks it tells that, but where an older version wrote none.
@@ -196,7 +244,8 @@ OwnState::findLost(const CheckpointInfo &checkpoint,
   if (!file_) {
     if (checkpoint.digests.empty())
       for (const OwnTensor &tensor : own)
-        lost.push_back(tensor.name);
+        if (!isResidual(tensor.name))
+          lost.push_back(tensor.name);
     return lost;
   }
   auto isDropped = [&](const std::string &name) {
@@ -210,7 +259,7 @@ OwnState::findLost(const CheckpointInfo &checkpoint,
           return found.second->name == tensor.name;
         });
     // States of parameters that are no longer trained were named.
-    if (isRead || isDropped(tensor.name))
+    if (isRead || isDropped(tensor.name) || isResidual(tensor.name))
       continue;
     Result<bool> isEqual = isEqualOnAllRanks(*file_, tensor);
     if (!isEqual.isOk())

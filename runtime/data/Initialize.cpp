@@ -177,6 +177,15 @@ Status initializeStates(const Manifest &manifest, const StateMemory &memory) {
                 return Status::ok();
               }))
         return s;
+  for (const Residual &residual : manifest.residuals)
+    if (Status s = uploadElements(
+            memory.at(residual), residual.numel, dtypeSize(residual.dtype),
+            [&](int64_t begin, int64_t count, char *buffer) {
+              fillInitial(residual.init, residual.name, /*seed=*/0,
+                          residual.dtype, begin, count, buffer);
+              return Status::ok();
+            }))
+      return s;
   return Status::ok();
 }
 

@@ -231,6 +231,19 @@ Buffer readBuffer(const JsonReader &json) {
   return buffer;
 }
 
+Residual readResidual(const JsonReader &json) {
+  Residual residual;
+  residual.name = json["name"].nonEmptyString();
+  residual.dtype = readDtype(json["dtype"]);
+  residual.shape = readShape(json["shape"]);
+  residual.numel = numelOf(residual.shape);
+  residual.offset = readOffset(json["offset"]);
+  residual.init = readInitializer(json["init"], residual.dtype, residual.numel);
+  if (!json.failed() && residual.init.kind == Initializer::Kind::None)
+    json["init"].fail("expected an initialiser of a residual, got none");
+  return residual;
+}
+
 std::optional<int64_t> readBound(const JsonReader &json, Dtype dtype) {
   if (json.failed() || json.isNull())
     return std::nullopt;
@@ -549,6 +562,10 @@ void readAll(const JsonReader &json, Manifest &manifest) {
   json["buffers"].forEach([&](const JsonReader &buffer) {
     manifest.buffers.push_back(readBuffer(buffer));
   });
+  if (json.has("residuals"))
+    json["residuals"].forEach([&](const JsonReader &residual) {
+      manifest.residuals.push_back(readResidual(residual));
+    });
   for (auto [key, states] : {std::pair("accumulators", &manifest.accumulators),
                              std::pair("gathered", &manifest.gathered)})
     if (json.has(key))

@@ -96,6 +96,19 @@ struct Buffer {
   Initializer init;
 };
 
+/// What a reduction hook keeps between steps: each rank's own, and no part of
+/// the model. Its initialiser draws with seed 0.
+struct Residual {
+  std::string name;
+  Dtype dtype = FSDP_RT_F32;
+  Shape shape;
+  int64_t numel = 0;
+  int64_t offset = 0; // bytes
+  Initializer init;
+
+  int64_t bytes() const { return numel * dtypeSize(dtype); }
+};
+
 /// A state of a flat parameter that no checkpoint has: gradients of
 /// micro-batches, summed up, which between two steps may be anything; or the
 /// whole flat parameter, which stays gathered.
@@ -280,6 +293,7 @@ struct Manifest {
   int64_t reservedBytes = 0;
   std::vector<FlatParam> flatParams;
   std::vector<Buffer> buffers;
+  std::vector<Residual> residuals;
   std::vector<DerivedState> accumulators, gathered;
   std::vector<Program> programs;
   std::string text; // the JSON it was parsed from

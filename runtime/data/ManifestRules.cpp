@@ -116,6 +116,11 @@ Status checkNames(const Manifest &manifest) {
     if (Status s = tensors.add(manifest.buffers[i].fqn,
                                indexed("buffers", i) + ".fqn"))
       return s;
+  DistinctNames residuals;
+  for (size_t i = 0; i < manifest.residuals.size(); ++i)
+    if (Status s = residuals.add(manifest.residuals[i].name,
+                                 indexed("residuals", i) + ".name"))
+      return s;
   for (size_t i = 0; i < manifest.programs.size(); ++i)
     if (Status s = programs.add(manifest.programs[i].name,
                                 indexed("programs", i) + ".name"))
@@ -206,6 +211,12 @@ Status checkStates(const Manifest &manifest, Ranges &state, Ranges &hostState) {
     if (Status s =
             state.add(buffer.offset, buffer.numel * dtypeSize(buffer.dtype),
                       indexed("buffers", i)))
+      return s;
+  }
+  for (size_t i = 0; i < manifest.residuals.size(); ++i) {
+    const Residual &residual = manifest.residuals[i];
+    if (Status s = state.add(residual.offset, residual.bytes(),
+                             indexed("residuals", i)))
       return s;
   }
   for (auto [key, derived] : {std::pair("accumulators", &manifest.accumulators),

@@ -33,6 +33,10 @@ static std::vector<OwnTensor> collect(const Manifest &manifest, bool all) {
     if (all || buffer.perRank)
       tensors.push_back({"params/" + buffer.fqn, buffer.dtype, buffer.shape,
                          buffer.numel, FSDP_RT_DEVICE, buffer.offset});
+  for (const Residual &residual : manifest.residuals)
+    tensors.push_back({std::string(residualPrefix) + residual.name,
+                       residual.dtype, residual.shape, residual.numel,
+                       FSDP_RT_DEVICE, residual.offset});
   return tensors;
 }
 

@@ -12,14 +12,20 @@
 #include "data/Manifest.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fsdp::rt::data {
 
+/// Names of residuals begin so.
+constexpr std::string_view residualPrefix = "residuals/";
+
 /// A tensor that differs between ranks: a buffer that the step changes, a
-/// parameter whose gradient is not reduced, or a state of such a parameter.
+/// parameter whose gradient is not reduced, a state of such a parameter, or a
+/// residual.
 struct OwnTensor {
-  /// "params/<name>" or "optimizer/<name>", as in the file of that name.
+  /// "params/<name>" or "optimizer/<name>", as in the file of that name, or
+  /// "residuals/<name>".
   std::string name;
   Dtype dtype = FSDP_RT_F32;
   Shape shape;

@@ -25,6 +25,9 @@ struct StateMemory {
   hal::Location at(const FlatParam &flat) const {
     return at(flat.memory, flat.offset);
   }
+  hal::Location at(const Residual &residual) const {
+    return {device, residual.offset};
+  }
   hal::Location at(const Buffer &buffer) const {
     return {device, buffer.offset};
   }

@@ -535,6 +535,35 @@ TEST(Manifest, ProgramsAccumulate) {
                   "kind accumulate, got 2");
 }
 
+TEST(Manifest, ReadsWhatAReductionHookKeeps) {
+  json m = good();
+  EXPECT_TRUE(parsed(m).residuals.empty());
+  int64_t offset = m["arena"]["bytes"];
+  setArenaBytes(m, offset + 256);
+  json zeros = {{"kind", "constant"}, {"value", 0}};
+  m["residuals"].push_back({{"name", "w.error"},
+                            {"dtype", "F32"},
+                            {"shape", {2, 3}},
+                            {"offset", offset},
+                            {"init", zeros}});
+  Manifest read = parsed(m);
+  ASSERT_EQ(read.residuals.size(), 1u);
+  EXPECT_EQ(read.residuals[0].bytes(), 24);
+  EXPECT_EQ(read.buffers.size(), parsed(good()).buffers.size());
+  auto expect = [&](const char *pointer, const json &value,
+                    const char *message) {
+    json broken = m;
+    broken[json::json_pointer(pointer)] = value;
+    EXPECT_CONTAINS(messageOf(parseManifest(broken.dump())), message);
+  };
+  expect("/residuals/0/init", nullptr,
+         "residuals[0].init: expected an initialiser of a residual, got none");
+  expect("/residuals/0/offset", 0, "overlaps");
+  expect("/residuals/1", m["residuals"][0],
+         "residuals[1].name: expected distinct names, got 'w.error' also at "
+         "residuals[0].name");
+}
+
 /// The first micro-batch gathers 'a' for the others.
 json gathering() {
   json m = accumulating();

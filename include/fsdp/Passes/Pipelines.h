@@ -42,6 +42,13 @@ struct PartitionOptions : PipelineOptions {
   Option<std::string> reduceDtype{
       *this, "reduce-dtype",
       llvm::cl::desc("Reduce gradients in f32, bf16, .."), llvm::cl::init("")};
+  Option<std::string> reductionHook{
+      *this, "reduction-hook", llvm::cl::value_desc("name:key=value,.."),
+      llvm::cl::desc("What replaces the mean of gradients over replicas: bf16 "
+                     "or fp16 (as --reduce-dtype), powersgd with rank=, "
+                     "min-compression-rate=, epsilon= and error-feedback=, or "
+                     "a plugin's"),
+      llvm::cl::init("")};
   Option<std::string> gradientDivideFactor{
       *this, "gradient-divide-factor", llvm::cl::value_desc("number"),
       llvm::cl::desc(

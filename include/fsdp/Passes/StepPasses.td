@@ -68,4 +68,38 @@ def ScaleLoss : Pass<"fsdp-scale-loss", "::mlir::ModuleOp"> {
   ];
 }
 
+def AssignReductionHooks
+    : Pass<"fsdp-assign-reduction-hooks", "::mlir::ModuleOp"> {
+  let summary = "Says by what hook flat parameters are reduced over replicas (L1)";
+  let description = [{
+    Each flat parameter that is trained and reduced gets the hook as its
+    `reduction_hook`, once the hook has said that it can reduce it. One that has
+    no replicas is refused, whatever the hook. bf16 and fp16 are the reduce
+    type, which fsdp-flatten-parameters writes (docs/reduction-hooks.md).
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect"];
+  let options = [
+    Option<"hook", "hook", "std::string", /*default=*/"",
+           "NAME or NAME:KEY=VALUE,..; no hook where empty">,
+    Option<"reduceDtype", "reduce-dtype", "std::string", /*default=*/"",
+           "what fsdp-flatten-parameters was given beside it">
+  ];
+}
+
+def ApplyReductionHooks
+    : Pass<"fsdp-apply-reduction-hooks", "::mlir::ModuleOp"> {
+  let summary = "Writes what hooks do for fsdp.reduce_replicas (L2)";
+  let description = [{
+    Each fsdp.reduce_replicas becomes the ops that the flat parameter's hook
+    writes. What a hook keeps becomes states of kind residual, which the programs
+    that update share: each reads them and returns them anew, where the module
+    skips steps whose gradient norm is not finite, unless it is not.
+  }];
+  let dependentDialects = ["::mlir::fsdp::FSDPDialect",
+                           "::mlir::linalg::LinalgDialect",
+                           "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 #endif // FSDP_PASSES_STEPPASSES_TD

@@ -137,7 +137,8 @@ static ResultKind getKind(ProgramOp step, unsigned result, StateOp state) {
     return ResultKind::GradNorm;
   if (step.getResultAttr(result, names::kOutput))
     return ResultKind::Output;
-  if (!state || state.getKind() == StateKind::buffer)
+  if (!state || state.getKind() == StateKind::buffer ||
+      state.getKind() == StateKind::residual)
     return ResultKind::Other;
   if (state.getKind() == StateKind::accumulator)
     return ResultKind::Accumulator;

@@ -100,6 +100,7 @@ Purpose fsdp::getPurpose(StateKind kind) {
   case StateKind::optimizer:
     return Purpose::Optimizer;
   case StateKind::accumulator:
+  case StateKind::residual:
     return Purpose::Gradients;
   case StateKind::buffer:
     return Purpose::Other;

@@ -95,7 +95,7 @@ Distribution StepDistributions::getAccumulated(StateOp state) const {
   form.batch &= ~shards;
   form.shard = form.reduced = shards;
   Axes replicas = getAxes(flat.getReplicateAxes());
-  if (replicas && !flat.getReduceType().isF16())
+  if (replicas && !flat.dividesEachReduction())
     form.sum.ranks = countRanks(shards);
   return form;
 }
@@ -111,7 +111,8 @@ bool fsdp::isOfBatch(ProgramOp program, unsigned argument) {
 
 /// Shards are equal on replicas when the step begins; batches, and buffers of a
 /// rank's own, differ everywhere. So do parameters whose gradients are not
-/// reduced.
+/// reduced. What a hook kept is of one rank's gradients, after those were
+/// reduced along the shard axes.
 void StepDistributions::addArguments() {
   for (BlockArgument arg : step.getArguments()) {
     unsigned i = arg.getArgNumber();
@@ -123,6 +124,9 @@ void StepDistributions::addArguments() {
       form = getAccumulated(state);
     } else if (state && state.getKind() == StateKind::gathered) {
       // Whole, and equal on replicas as their shards are.
+    } else if (state && state.getKind() == StateKind::residual) {
+      form.shard = getAxes(getFlatParam(state).getShardAxes());
+      form.batch = getAxes(getFlatParam(state).getReplicateAxes());
     } else if (FlatParamOp flat = getFlatParam(state)) {
       form.shard = getAxes(flat.getShardAxes());
       if (isIgnored(flat))
@@ -226,8 +230,10 @@ bool StepDistributions::updatesUnitReducedIn(CollectiveOpInterface op,
         if (auto copy = whole.getDefiningOp<ReloadOp>())
           whole = getWholeValue(copy.getInput());
         auto arg = dyn_cast<BlockArgument>(whole);
-        FlatParamOp flat =
-            arg ? getFlatParam(states.getRead(arg.getArgNumber())) : nullptr;
+        StateOp state = arg ? states.getRead(arg.getArgNumber()) : StateOp();
+        FlatParamOp flat = state && state.getKind() != StateKind::residual
+                               ? getFlatParam(state)
+                               : nullptr;
         if (flat && flat.getReduceType() == type)
           return true;
       }

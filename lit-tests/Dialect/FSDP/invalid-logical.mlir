@@ -417,3 +417,38 @@ func.func @update_with_a_rank_for_one_run(%p: !fsdp.sharded<@h0, f32>, %lr: tens
   %p1 = fsdp.update @sgd(%p, %lr) rank %rank : tensor<i64> : (!fsdp.sharded<@h0, f32>, tensor<f32>) -> (!fsdp.sharded<@h0, f32>)
   return
 }
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard [] replicate ["shard"]
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+func.func @reduce_replicas_without_a_hook(%g: tensor<8xf32>) {
+  // reduce_replicas_c1
+  // expected-error @below {{expected a flat parameter with a reduction_hook, got one without}}
+  %m = fsdp.reduce_replicas @h0(%g) : tensor<8xf32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["shard"] replicate ["replicate"]
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = "", reduction_hook = "sign"}
+func.func @reduce_replicas_of_the_whole(%g: tensor<8xf32>) {
+  // reduce_replicas_c2
+  // expected-error @below {{expected a gradient of 4 elements, got 'tensor<8xf32>'}}
+  %m = fsdp.reduce_replicas @h0(%g) : tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_replicas_to_another_type(%g: tensor<8xf32>) {
+  // reduce_replicas_c3
+  // expected-error @below {{requires the same type for all operands and results}}
+  %m = "fsdp.reduce_replicas"(%g) {flat_param = @h0} : (tensor<8xf32>) -> tensor<4xf32>
+  return
+}

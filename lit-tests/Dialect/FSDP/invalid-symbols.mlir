@@ -161,7 +161,22 @@ fsdp.flat_param @whole on @mesh shard [] replicate ["shard"]
 
 // -----
 
+fsdp.mesh @mesh [#fsdp.axis<"replicate" = 2>, #fsdp.axis<"shard" = 2>]
+// flat_param_c11
+// expected-error @below {{expected a trainable flat parameter with more than one replica beside reduction_hook, got 1}}
+fsdp.flat_param @without_replicas on @mesh shard ["replicate", "shard"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0>] {trainable, unit = "", reduction_hook = "powersgd"}
+
+// -----
+
 fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // expected-error @below {{expected keep beside persistent, got none}}
 fsdp.flat_param @freed on @mesh shard ["shard"] replicate []
     state f32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0>] {persistent, trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
+// expected-error @below {{beside reduction_hook, got a frozen one with 2}}
+fsdp.flat_param @frozen on @mesh shard [] replicate ["shard"]
+    state f32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0>] {unit = "", reduction_hook = "powersgd"}

@@ -56,6 +56,16 @@ fsdp.state @p buffer "p" of @h0 : tensor<4xf32>
 
 // -----
 
+// expected-error @below {{expected a flat parameter for kind residual, got none}}
+fsdp.state @p residual "p" : tensor<4xf32>
+
+// -----
+
+// expected-error @below {{expected an initialiser for a state of kind residual, got 0.000000e+00 : f64}}
+fsdp.state @p residual "p" of @h0 : tensor<4xf32> init 0.0 : f64
+
+// -----
+
 // state_c3
 // expected-error @below {{expected a number for a state of kind optimizer, got {kind = "constant"}}}
 fsdp.state @p optimizer "p" : tensor<4xf32> init {kind = "constant"}

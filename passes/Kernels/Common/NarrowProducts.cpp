@@ -100,23 +100,27 @@ static Type getTracedType(Operation *op) {
   return op->getResult(0).getType();
 }
 
-/// The values of @program that are computed from parameters.
-static llvm::DenseSet<Value> getTrainedValues(ProgramOp program) {
-  llvm::DenseSet<Value> trained;
+/// The values of @program that are computed from states of @kinds.
+static llvm::DenseSet<Value> getValuesOf(ArrayRef<StateKind> kinds,
+                                         ProgramOp program) {
+  llvm::DenseSet<Value> found;
   ProgramStates states(program);
   for (BlockArgument arg : program.getArguments())
-    if (states.getParameter(arg.getArgNumber()))
-      trained.insert(arg);
+    if (StateOp state = states.getRead(arg.getArgNumber());
+        state && llvm::is_contained(kinds, state.getKind()))
+      found.insert(arg);
+  if (found.empty())
+    return found;
   program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (llvm::none_of(getReadValues(op),
-                      [&](Value value) { return trained.contains(value); }))
+                      [&](Value value) { return found.contains(value); }))
       return;
-    trained.insert_range(op->getResults());
+    found.insert_range(op->getResults());
     for (Region &region : op->getRegions())
       for (Block &block : region)
-        trained.insert_range(block.getArguments());
+        found.insert_range(block.getArguments());
   });
-  return trained;
+  return found;
 }
 
 namespace {
@@ -351,14 +355,19 @@ struct NarrowProducts : fsdp::impl::NarrowProductsBase<NarrowProducts> {
     if (types.getAll().size() > 1 && failed(types.verifyLocations(program)))
       return signalPassFailure();
     FloatType narrowest = types.getAll().front();
-    llvm::DenseSet<Value> trained = getTrainedValues(program);
+    llvm::DenseSet<Value> trained =
+        getValuesOf({StateKind::parameter, StateKind::gathered}, program);
+    llvm::DenseSet<Value> kept = getValuesOf(StateKind::residual, program);
     auto isTrained = [&](Value value) { return trained.contains(value); };
+    auto isKept = [&](Value value) { return kept.contains(value); };
     SmallVector<Operation *> wide;
     bool isTracedNarrow = false;
     program.getBody().walk([&](Operation *op) {
       // What is made of positions and constants alone, such as the angles of
       // rotary embeddings, is as exact as it was traced.
-      if (llvm::none_of(getFactors(op), isTrained))
+      // Nor are products of what a reduction hook keeps the model's.
+      if (llvm::none_of(getFactors(op), isTrained) ||
+          llvm::any_of(getFactors(op), isKept))
         return;
       if (isWider(getTracedType(op), types.get(op->getLoc())))
         wide.push_back(op);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttributeEntries.h"
+#include "ReductionHooksInterface.h"
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
 
@@ -314,6 +315,7 @@ void FSDPDialect::initialize() {
 #define GET_OP_LIST
 #include "fsdp/Dialect/FSDP/IR/FSDPOps.cpp.inc"
       >();
+  addInterface(createReductionHooks(this));
 }
 
 //===----------------------------------------------------------------------===//

@@ -25,6 +25,31 @@ static InFlightDiagnostic emitAgainst(FlatParamOp param, Operation *op,
 }
 
 //===----------------------------------------------------------------------===//
+// ReduceReplicasOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+ReduceReplicasOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  // reduce_replicas_c1
+  FailureOr<FlatParamOp> param =
+      lookupFlatParam(*this, getFlatParamAttr(), symbolTable);
+  if (failed(param))
+    return failure();
+  if (!param->getReductionHookAttr())
+    return emitAgainst(*param, *this,
+                       "expected a flat parameter with a reduction_hook, got "
+                       "one without");
+  // reduce_replicas_c2
+  auto mesh =
+      symbolTable.lookupNearestSymbolFrom<MeshOp>(*param, param->getMeshAttr());
+  int64_t count = mesh ? param->getShardNumel(mesh) : 0;
+  if (mesh && getGrad().getType().getNumElements() != count)
+    return emitAgainst(*param, *this, "expected a gradient of ")
+           << count << " elements, got " << getGrad().getType();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // UnshardOp
 //===----------------------------------------------------------------------===//
 

@@ -112,14 +112,17 @@ LogicalResult StateOp::verify() {
     return expect("a flat parameter", "none");
   if (kind == StateKind::buffer && getFlatParamAttr())
     return expect("no flat parameter", "one");
+  if (kind == StateKind::residual && !getFlatParamAttr())
+    return expect("a flat parameter", "none");
   // state_c3
   if (Attribute init = getInitAttr()) {
+    bool isDrawn = kind == StateKind::buffer || kind == StateKind::residual;
     bool fits = (kind == StateKind::optimizer && isa<FloatAttr>(init)) ||
-                (kind == StateKind::buffer && isa<DictionaryAttr>(init));
+                (isDrawn && isa<DictionaryAttr>(init));
     if (!fits)
       return emitOpError("expected ")
              << (kind == StateKind::optimizer ? "a number"
-                 : kind == StateKind::buffer  ? "an initialiser"
+                 : isDrawn                    ? "an initialiser"
                                               : "no init")
              << " for a state of kind " << stringifyStateKind(kind) << ", got "
              << init;
@@ -324,7 +327,8 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
     if (getTraits(getKind()).updates)
       continue;
     if (state.getKind() == StateKind::parameter ||
-        state.getKind() == StateKind::optimizer)
+        state.getKind() == StateKind::optimizer ||
+        state.getKind() == StateKind::residual)
       return emitOpError("expected an ")
              << kind << " program to write accumulators and buffers alone, got "
              << name << " as result " << i;

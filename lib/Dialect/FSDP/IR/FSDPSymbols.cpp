@@ -164,6 +164,14 @@ FlatParamOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
     diag.attachNote(mesh->getLoc()) << "the mesh is here";
     return diag;
   }
+  // flat_param_c11
+  if (!getReductionHookAttr())
+    return success();
+  int64_t replicas = mesh->getGroupSize(getReplicateAxes());
+  if (!getTrainable() || replicas < 2)
+    return emitOpError("expected a trainable flat parameter with more than one "
+                       "replica beside reduction_hook, got ")
+           << (getTrainable() ? "" : "a frozen one with ") << replicas;
   return success();
 }
 

@@ -53,7 +53,8 @@ def FSDP_StateKind : I32EnumAttr<"StateKind", "what a state is for", [
     I32EnumAttrCase<"optimizer", 1>,
     I32EnumAttrCase<"accumulator", 2>,
     I32EnumAttrCase<"buffer", 3>,
-    I32EnumAttrCase<"gathered", 4>
+    I32EnumAttrCase<"gathered", 4>,
+    I32EnumAttrCase<"residual", 5>
   ]> {
   let cppNamespace = "::mlir::fsdp";
   let genSpecializedAttr = 0;

@@ -228,6 +228,36 @@ def FSDP_ReduceAccumulatedOp : FSDP_Op<"reduce_accumulated", [
   }];
 }
 
+def FSDP_ReduceReplicasOp : FSDP_Op<"reduce_replicas", [
+    NoMemoryEffect, SameOperandsAndResultType, // reduce_replicas_c3
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "averages a gradient over the replicas by a reduction hook";
+  let description = [{
+    Takes what this rank has of the gradient after its reduce_scatter, a mean
+    over the shard axes, and gives the mean over the replicate axes, too, as the
+    flat parameter's `reduction_hook` makes it. fsdp-apply-reduction-hooks
+    replaces it by what the hook writes.
+
+    ```
+    before   rank 0 | a0 |              rank 1 | a1 |
+    after    rank 0 | ~(a0 + a1) / 2 |  rank 1 | ~(a0 + a1) / 2 |
+    ```
+
+    Constraints:
+    - reduce_replicas_c1: the flat parameter exists and has a hook.
+    - reduce_replicas_c2: the gradient has as many elements as a shard of it.
+    - reduce_replicas_c3: the result has the gradient's type.
+
+    Example:
+    ```mlir
+    %m = fsdp.reduce_replicas @h0(%g) : tensor<1536xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$flat_param, FSDP_FlatTensor:$grad);
+  let results = (outs FSDP_FlatTensor:$result);
+  let assemblyFormat = "$flat_param `(` $grad `)` attr-dict `:` type($grad)";
+}
+
 def FSDP_LossScaleOp : FSDP_Op<"loss_scale", [Pure]> {
   let summary = "what the step multiplies its loss's cotangent by";
   let description = [{

@@ -114,6 +114,9 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     parameter is a state (kind gathered). `offload` says which of its states are
     in the host's memory, whatever the step's others are. A unit whose parameters
     are frozen has no `trainable`.
+    `reduction_hook` names what makes the mean over
+    the replicas, NAME or NAME:KEY=VALUE,.. (docs/reduction-hooks.md); without it
+    an all_reduce does.
 
     Constraints:
     - flat_param_c1: `mesh` is a mesh of the module.
@@ -131,6 +134,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
       same name, tied names included.
     - flat_param_c10: where `persistent` is set, `keep` is, too, and there are
       shard axes.
+    - flat_param_c11: `reduction_hook` stands on a trainable flat parameter with
+      more than one replica.
 
     Example:
     ```mlir
@@ -155,7 +160,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     UnitAttr:$trainable,
     UnitAttr:$keep,
     UnitAttr:$persistent,
-    OptionalAttr<FSDP_HostPartAttr>:$offload
+    OptionalAttr<FSDP_HostPartAttr>:$offload,
+    OptionalAttr<StrAttr>:$reduction_hook
   );
   let assemblyFormat = [{
     $sym_name `on` $mesh `shard` $shard_axes `replicate` $replicate_axes
@@ -172,6 +178,12 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     /// whole: ignored parameters.
     bool isRankOwn() {
       return getShardAxes().empty() && getReplicateAxes().empty();
+    }
+    /// Whether each reduction of a gradient divides by its own ranks. The mean
+    /// is divided once, in the last, where nobody reads what is between: not
+    /// before a hook. In f16 a sum that waits for that may overflow.
+    bool dividesEachReduction() {
+      return getReductionHookAttr() || getReduceType().isF16();
     }
     /// Elements that one rank holds: numel / ranks of the shard axes.
     int64_t getShardNumel(MeshOp mesh);

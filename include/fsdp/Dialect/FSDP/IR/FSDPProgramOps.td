@@ -33,11 +33,12 @@ def FSDP_StateOp : FSDP_Op<"state", [
     | accumulator | gradients of earlier micro-batches, summed up | none: between two steps nobody reads it |
     | gathered | the whole flat parameter, gathered by a step's first micro-batch for the others | none: between two steps nobody reads it |
     | buffer | a buffer of the model, each rank's own | its fully qualified name |
+    | residual | what a reduction hook keeps for a flat parameter, each rank's own | its own, unique among residuals |
 
     `init` is the value before the first program runs, where no file gives
     another one: a number for optimizer states, an initialiser of
-    docs/input-contract.md for buffers; members of the flat parameter carry
-    their own. `tied` lists further names of a buffer, `unsigned` says that its
+    docs/input-contract.md for buffers and residuals; members of the flat
+    parameter carry their own. `tied` lists further names of a buffer, `unsigned` says that its
     i8 elements hold 0 to 255. The type says where it lies: `!fsdp.host` in the
     host's memory, all others on the device. `offset` is its place in the arena
     of that memory, in bytes from its start, which fsdp-layout-state decides for
@@ -55,9 +56,9 @@ def FSDP_StateOp : FSDP_Op<"state", [
       gathered type names that one.
     - state_c2: a parameter, an accumulator and a gathered state have a
       `flat_param` and no name of their own; an optimizer state has a name; a
-      buffer has a name and no `flat_param`.
+      buffer has a name and no `flat_param`, a residual has both.
     - state_c3: `init` is a float on an optimizer state, a dictionary on a
-      buffer, and on nothing else.
+      buffer or a residual, and on nothing else.
     - state_c4: only a buffer has `tied` names and `unsigned`, and only one with
       i8 elements is unsigned.
     - state_c5: `offset` is not negative.
@@ -131,7 +132,8 @@ def FSDP_ProgramOp : FSDP_Op<"program", [
     - program_c6: the op stands at the top of a module.
     - program_c7: an eval program writes no state.
     - program_c8: an accumulate program writes neither parameters nor states of
-      the optimizer; gathered states are written by accumulate_first alone.
+      the optimizer nor residuals; gathered states are written by
+      accumulate_first alone.
     - program_c9: only states are arguments or results in the host's memory.
     - program_c10: fsdp.input, fsdp.scalar and fsdp.output are dictionaries with
       a name, and entries of the types that the input contract says;
