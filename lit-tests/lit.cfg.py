@@ -12,6 +12,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.fsdp_obj_root
 
 config.substitutions.append(("%fixtures", os.path.join(config.fsdp_source_dir, "test", "fixtures")))
+config.substitutions.append(("%hook_plugin", os.path.join(config.fsdp_lib_dir, "HookPlugin.so")))
 config.substitutions.append(("%plugin", os.path.join(config.fsdp_lib_dir, "FSDPPlugin.so")))
 
 config.substitutions.append(("%clusters", os.path.join(config.fsdp_source_dir, "lib", "Cost", "clusters")))

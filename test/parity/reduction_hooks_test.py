@@ -19,7 +19,7 @@ WHOLE = ("--strategy", "no_shard")
 RANK_2 = "powersgd:rank=2,min-compression-rate=1"
 # Bits of a run are those of the plain one with these.
 BESIDE = ((), ("--cluster", "h100-sxm"), ("--cluster", "h100-sxm", "--order", "fsdp"), ("--cluster", "h100-sxm", "--bucket", "none"),
-          ("--guard",), ("--recompute", "full"), ("--offload-optimizer",), ("--skip-nonfinite",), ("--wrap", "pieces"))
+          ("--guard",), ("--recompute", "full"), ("--offload-optimizer",), ("--offload-parameters",), ("--optimizer-in-backward",), ("--skip-nonfinite",), ("--wrap", "pieces"))
 
 
 def describe(case):

@@ -19,6 +19,7 @@
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
 
@@ -168,8 +169,23 @@ Frontend::runPipeline(Operation *op, StringRef what,
   return llvm::createStringError(message);
 }
 
+llvm::Error Frontend::loadPlugins() {
+  DialectRegistry registry;
+  for (const std::string &file : options.dialectPlugins) {
+    auto plugin = DialectPlugin::load(file);
+    if (!plugin)
+      return llvm::createStringError("--load-dialect-plugin: " +
+                                     llvm::toString(plugin.takeError()));
+    plugin->registerDialectRegistryCallbacks(registry);
+  }
+  context.appendDialectRegistry(registry);
+  return llvm::Error::success();
+}
+
 llvm::Error Frontend::read() {
   TimedPart timed(*this, "read");
+  if (llvm::Error error = loadPlugins())
+    return error;
   auto parsed = parse(options.input);
   if (!parsed)
     return parsed.takeError();

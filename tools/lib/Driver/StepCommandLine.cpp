@@ -29,6 +29,10 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category,
                    cl::desc("What a rank may use (default: what the cluster's "
                             "device has)"),
                    cl::cat(category)),
+      dialectPlugins("load-dialect-plugin", cl::value_desc("library"),
+                     cl::desc("Library with dialects, or hooks for "
+                              "--reduction-hook"),
+                     cl::cat(category)),
       timing("timing", cl::desc("Say how long each part takes"),
              cl::cat(category)),
       inputLimit("input-limit", cl::value_desc("4GiB"), cl::init("1GiB"),
@@ -61,6 +65,7 @@ void StepCommandLine::fill(StepOptions &options) const {
   options.input = input;
   options.optimizerFile = optimizerFile;
   options.memoryBudget = memoryBudget;
+  llvm::append_range(options.dialectPlugins, dialectPlugins);
   options.timing = timing;
   options.inputLimit = llvm::cantFail(parseInputLimit(inputLimit));
   // What is said of the whole step goes before what the trace recorded.

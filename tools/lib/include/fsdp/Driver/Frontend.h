@@ -103,6 +103,7 @@ public:
 
 private:
   llvm::Expected<OwningOpRef<ModuleOp>> parse(llvm::StringRef file);
+  llvm::Error loadPlugins();
   llvm::Error addOptimizer();
 
   const StepOptions &options;

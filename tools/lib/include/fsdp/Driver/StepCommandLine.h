@@ -66,6 +66,7 @@ public:
 private:
   StepOptions values;
   llvm::cl::opt<std::string> input, optimizerFile, memoryBudget;
+  llvm::cl::list<std::string> dialectPlugins;
   llvm::cl::opt<bool> timing;
   llvm::cl::opt<std::string> inputLimit;
 };

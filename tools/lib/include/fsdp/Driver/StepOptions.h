@@ -12,6 +12,7 @@
 #include "fsdp/Passes/Pipelines.h"
 
 #include <string>
+#include <vector>
 
 namespace mlir::fsdp {
 
@@ -21,6 +22,8 @@ struct StepOptions {
   StepOptions() { partition.mesh = "shard=1"; }
 
   std::string input, optimizerFile;
+  /// Libraries that add dialects, or hooks to fsdp's.
+  std::vector<std::string> dialectPlugins;
   /// Bytes of each of the two, once decompressed.
   int64_t inputLimit = kDefaultInputLimit;
   Copyable<PartitionOptions> partition;
