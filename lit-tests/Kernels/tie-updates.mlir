@@ -193,3 +193,30 @@ func.func private @again(%b: tensor<4x8xf32>, %out0: tensor<4x8xf32>, %out1: ten
   %s1 = bufferization.materialize_in_destination %shifted in %out1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %s0, %s1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// The kernel reads the state through a view, too.
+
+// CHECK-LABEL: fsdp.program @step
+// CHECK:         fsdp.launch @add(%{{.*}}, %{{.*}}) : (
+fsdp.state @b buffer "b" : tensor<8xf32>
+fsdp.program @step(%b: tensor<8xf32> {fsdp.state = @b}) -> (tensor<8xf32> {fsdp.state = @b}) {
+  %view = fsdp.view %b[0] : tensor<8xf32> -> tensor<2x4xf32>
+  %0 = fsdp.launch @add(%b, %view) : (tensor<8xf32>, tensor<2x4xf32>) -> tensor<8xf32>
+  fsdp.return %0 : tensor<8xf32>
+}
+func.func private @add(%b: tensor<8xf32>, %x: tensor<2x4xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8xf32>
+  %flat = tensor.collapse_shape %x [[0, 1]] : tensor<2x4xf32> into tensor<8xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]}
+      ins(%b, %flat : tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%v: f32, %w: f32, %o: f32):
+    %s = arith.addf %v, %w : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  %s = bufferization.materialize_in_destination %r in %out : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}

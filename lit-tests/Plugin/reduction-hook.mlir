@@ -14,6 +14,9 @@
 // RUN: fsdp-compile %fixtures/mixed/model.mlir --optimizer-file %fixtures/mixed/optimizer.mlir --load-dialect-plugin %hook_plugin \
 // RUN:   --mesh replicate=2,shard=2 --skip-nonfinite --accumulate-in whole --reduction-hook sign -o %t.hybrid
 // RUN: %t.hybrid -n 4 --params %fixtures/mixed/params.safetensors --data %fixtures/mixed/batches.safetensors --steps 2
+// RUN: fsdp-compile %fixtures/mixed/model.mlir --optimizer-file %fixtures/mixed/optimizer.mlir --load-dialect-plugin %hook_plugin \
+// RUN:   --mesh shard=2 --strategy no_shard --skip-nonfinite --reduction-hook view -o %t.view
+// RUN: %t.view -n 2 --params %fixtures/mixed/params.safetensors --data %fixtures/mixed/batches.safetensors --data-ranks first --steps 2
 // RUN: fsdp-plan %fixtures/mixed/model.mlir --optimizer-file %fixtures/mixed/optimizer.mlir --load-dialect-plugin %hook_plugin \
 // RUN:   --mesh replicate=2,shard=2 --cluster h100-sxm --reduction-hook sign | FileCheck %s --check-prefix=PLAN
 // PLAN: memory at the peak

@@ -14,6 +14,7 @@
 #include "fsdp/Dialect/FSDP/IR/ReductionHook.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/Compiler.h"
@@ -77,6 +78,31 @@ struct LocalHook : ReductionHook {
   }
 };
 
+/// Counts in a state that it also reads through a view.
+struct ViewHook : ReductionHook {
+  static constexpr StringRef kName = "view";
+  Value reduce(HookedReduction &reduction, Value gradient) const override {
+    OpBuilder &b = reduction.builder;
+    Location loc = reduction.loc;
+    auto type = cast<RankedTensorType>(gradient.getType());
+    auto half = RankedTensorType::get({type.getDimSize(0) / 2, 2},
+                                      type.getElementType());
+    std::string name = reduction.target.name + ".view";
+    Value old = reduction.getState(
+        name, type,
+        b.getDictionaryAttr(
+            {b.getNamedAttr("kind", b.getStringAttr("constant")),
+             b.getNamedAttr("value", b.getF64FloatAttr(0))}));
+    Value more =
+        arith::AddFOp::create(b, loc, reduction.view(old, 0, half.getShape()),
+                              createNumber(reduction, half, 1));
+    Value flat = tensor::CollapseShapeOp::create(
+        b, loc, type, more, ArrayRef<ReassociationIndices>{{0, 1}});
+    reduction.setState(name, flat);
+    return reduction.allReduce(gradient);
+  }
+};
+
 /// Returns nothing.
 struct EmptyHook : ReductionHook {
   static constexpr StringRef kName = "empty";
@@ -113,6 +139,7 @@ mlirGetDialectPluginInfo() {
           [](DialectRegistry *registry) {
             addReductionHook<SignHook>(*registry);
             addReductionHook<LocalHook>(*registry);
+            addReductionHook<ViewHook>(*registry);
             addReductionHook<EmptyHook>(*registry);
             addReductionHook<TwiceHook>(*registry);
             addReductionHook<BrokenHook>(*registry);

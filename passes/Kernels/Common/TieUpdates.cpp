@@ -85,6 +85,10 @@ private:
     unsigned index = input - launch.getInputs().begin();
     if (isReadAfter(arg, launch))
       return;
+    // Through a view, at places of its own.
+    for (auto [i, other] : llvm::enumerate(launch.getInputs()))
+      if (i != index && getWholeValue(other) == arg)
+        return;
     auto kernel = symbols.lookup<func::FuncOp>(launch.getKernel());
     if (kernel.isExternal() || !readsBeforeWrites(kernel, index, result))
       return;
