@@ -65,6 +65,7 @@ Shape readShape(const JsonReader &json) {
   return shape;
 }
 
+/// Axes of the mesh in the order in which they are named, each once.
 std::vector<int> readAxes(const JsonReader &json,
                           const std::vector<MeshAxis> &mesh) {
   std::vector<int> axes;
@@ -77,11 +78,11 @@ std::vector<int> readAxes(const JsonReader &json,
       return entry.fail("expected an axis of the mesh, got '" + name + "'");
     axes.push_back(static_cast<int>(it - mesh.begin()));
   });
-  // The order in which axes are named means nothing: ranks go by number.
-  std::sort(axes.begin(), axes.end());
-  auto twice = std::adjacent_find(axes.begin(), axes.end());
-  if (twice != axes.end())
-    json.fail("expected distinct axes, got '" + mesh[*twice].name + "' twice");
+  for (auto axis = axes.begin(); axis != axes.end(); ++axis)
+    if (std::find(axes.begin(), axis, *axis) != axis) {
+      json.fail("expected distinct axes, got '" + mesh[*axis].name + "' twice");
+      break;
+    }
   return axes;
 }
 
@@ -529,7 +530,10 @@ void readAll(const JsonReader &json, Manifest &manifest) {
   readHeader(json, manifest);
   readMesh(json["mesh"], manifest.mesh);
   json["groups"].forEach([&](const JsonReader &group) {
-    manifest.groups.push_back(readAxes(group["axes"], manifest.mesh));
+    // The order in which axes are named means nothing: ranks go by number.
+    std::vector<int> axes = readAxes(group["axes"], manifest.mesh);
+    std::sort(axes.begin(), axes.end());
+    manifest.groups.push_back(std::move(axes));
   });
   readArena(json["arena"], manifest);
   if (json.has("traced"))

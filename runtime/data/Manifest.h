@@ -77,7 +77,7 @@ struct FlatParam {
   Dtype dtype = FSDP_RT_F32;
   int64_t numel = 0;          // elements of the whole, padding included
   int64_t shardNumel = 0;     // elements of one rank
-  std::vector<int> shardAxes; // indices into mesh, increasing
+  std::vector<int> shardAxes; // indices into mesh, the outermost first
   bool trainable = true;
   bool perRank = false; // each rank trains its own; shardAxes are empty
   fsdp_rt_memory memory = FSDP_RT_DEVICE;

@@ -18,11 +18,12 @@
 namespace fsdp::rt::data {
 
 /// Place of `rank` among the ranks that differ from it only in `axes` (indices
-/// into the mesh, increasing), counted in the order of their numbers.
+/// into the mesh), the first of which counts most: for increasing axes the
+/// order of the ranks' numbers.
 int64_t placeAlong(const Manifest &manifest, int rank,
                    const std::vector<int> &axes);
 
-/// Those ranks, increasing.
+/// Those ranks, by their places.
 std::vector<int> ranksAlong(const Manifest &manifest, int rank,
                             const std::vector<int> &axes);
 

@@ -90,6 +90,10 @@ TEST(Sharding, RanksOfGroups) {
   EXPECT_EQ(placeAlong(m, 4, {1}), 1);
   EXPECT_EQ(placeAlong(m, 4, {0}), 1);
   EXPECT_EQ(placeAlong(m, 5, {0, 1}), 5);
+  // The first axis counts most: 5 is (1, 2) of 2 by 3.
+  EXPECT_EQ(placeAlong(m, 5, {1, 0}), 5);
+  EXPECT_EQ(placeAlong(m, 3, {1, 0}), 1);
+  EXPECT_EQ(placeAlong(m, 1, {1, 0}), 2);
   EXPECT_TRUE(isFirstReplica(m, 2, {1}));
   EXPECT_FALSE(isFirstReplica(m, 3, {1}));
   EXPECT_TRUE(isFirstReplica(m, 0, {}));
