@@ -57,9 +57,16 @@ std::vector<Id> mlir::fsdp::sched::getStretches(const StepProgram &program,
   std::vector<Time> before;
   Time total = 0;
   int gathers = 0;
+  std::vector<Id> maker = getMakers(program);
+  auto isGather = [](const StepOp &op) {
+    return op.kind == StepOpKind::Start && op.queue == Queue::AllGather;
+  };
+  // Of units: that of a secondary shard's whole is a part of one.
+  auto isOfUnit = [&](const ByteRange &range) {
+    return maker[range.value] < 0 || !isGather(program.ops[maker[range.value]]);
+  };
   for (auto [i, op] : llvm::enumerate(program.ops)) {
-    gathers += !op.backward && op.kind == StepOpKind::Start &&
-               op.queue == Queue::AllGather;
+    gathers += !op.backward && isGather(op) && llvm::all_of(op.reads, isOfUnit);
     if (!isForwardCompute(op))
       continue;
     ops.push_back(i);

@@ -59,7 +59,8 @@ lookThroughFetches(const StepProgram &program, llvm::ArrayRef<Id> maker,
   return sources;
 }
 
-/// What a gather sends: bytes of arguments, or what a kernel makes of them.
+/// What a gather sends: bytes of arguments, what a kernel makes of them, or the
+/// secondary shard that another gather brought.
 static SmallVector<int64_t> getSentBytes(const StepProgram &program,
                                          llvm::ArrayRef<Id> maker,
                                          const StepOp &gather) {
@@ -70,7 +71,7 @@ static SmallVector<int64_t> getSentBytes(const StepProgram &program,
   for (const ByteRange &range :
        lookThroughFetches(program, maker, gather.reads)) {
     Id from = maker[range.value];
-    if (from < 0) {
+    if (from < 0 || isGather(program.ops[from])) {
       add(range);
       continue;
     }
@@ -139,11 +140,17 @@ PlanChoices mlir::fsdp::sched::getPlanChoices(const StepProgram &program) {
            (program.ops[maker[range.value]].kind == StepOpKind::Launch &&
             llvm::all_of(program.ops[maker[range.value]].reads, isArgument));
   };
+  auto isSent = [&](const ByteRange &range) {
+    Id from = maker[range.value];
+    return isMadeFromArguments(range) ||
+           (isGather(program.ops[from]) &&
+            llvm::all_of(program.ops[from].reads, isMadeFromArguments));
+  };
   std::map<SmallVector<int64_t>, Id> gathers;
   // By gather: the one that backward reads, itself or a later one.
   std::vector<bool> isThereInBackward(program.ops.size());
   for (auto [i, op] : llvm::enumerate(program.ops))
-    if (isGather(op) && llvm::all_of(op.reads, isMadeFromArguments)) {
+    if (isGather(op) && llvm::all_of(op.reads, isSent)) {
       auto [it, isNew] =
           gathers.try_emplace(getSentBytes(program, maker, op), Id(i));
       if (isNew)

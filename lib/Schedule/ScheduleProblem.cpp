@@ -33,7 +33,7 @@ static bool mayRead(Queue reader, Queue maker) {
   case Queue::H2D:
     return maker == Queue::D2H;
   case Queue::AllGather:
-    return maker == Queue::H2D;
+    return maker == Queue::H2D || maker == Queue::AllGather;
   default:
     return false;
   }
@@ -298,6 +298,19 @@ std::vector<Id> mlir::fsdp::sched::getTailKeys(const ScheduleProblem &p,
   return keys;
 }
 
+/// By transfer: gathers of units. What another gather reads, a secondary shard,
+/// is a part of that one's.
+static std::vector<bool> getWholeGathers(const ScheduleProblem &p) {
+  std::vector<bool> isWhole;
+  for (const Transfer &x : p.transfers)
+    isWhole.push_back(x.queue == Queue::AllGather);
+  for (const Transfer &x : p.transfers)
+    if (x.queue == Queue::AllGather)
+      for (Id a : x.after)
+        isWhole[a] = false;
+  return isWhole;
+}
+
 PlaceFloor mlir::fsdp::sched::getPlaceFloor(const ScheduleProblem &p) {
   PlaceFloor floor;
   size_t n = p.transfers.size();
@@ -323,21 +336,27 @@ PlaceFloor mlir::fsdp::sched::getPlaceFloor(const ScheduleProblem &p) {
     }
 
   std::vector<Id> gathers = getQueueOrder(p, Queue::AllGather);
+  std::vector<bool> isWhole = getWholeGathers(p);
   // Freed on the way, by when: what limit_all_gathers counts.
-  std::vector<Id> byFree = gathers;
+  std::vector<Id> byFree;
+  llvm::copy_if(gathers, std::back_inserter(byFree),
+                [&](Id t) { return isWhole[t]; });
   llvm::sort(byFree, [&](Id a, Id b) {
     return std::make_pair(p.transfers[a].lastUse, a) <
            std::make_pair(p.transfers[b].lastUse, b);
   });
   size_t freed = 0;
-  for (auto [i, t] : llvm::enumerate(gathers)) {
+  // Of units, before this gather.
+  std::vector<Id> earlier;
+  for (Id t : gathers) {
     const Transfer &x = p.transfers[t];
+    size_t i = earlier.size();
     bool backward = x.firstUse >= p.backwardBegin;
     int ahead = backward ? p.limits.backwardPrefetch : p.limits.forwardPrefetch;
     if (ahead == 0) {
       raise(t, x.firstUse);
     } else if (ahead > 0 && i >= size_t(ahead)) {
-      const Transfer &y = p.transfers[gathers[i - ahead]];
+      const Transfer &y = p.transfers[earlier[i - ahead]];
       Id place = y.firstUse;
       // The unit before may be kept from forward: its backward counts.
       if (backward)
@@ -351,6 +370,8 @@ PlaceFloor mlir::fsdp::sched::getPlaceFloor(const ScheduleProblem &p) {
       ++freed;
     if (p.limits.inFlight > 0 && freed >= size_t(p.limits.inFlight))
       raise(t, p.transfers[byFree[freed - p.limits.inFlight]].lastUse + 1);
+    if (isWhole[t])
+      earlier.push_back(t);
   }
   return floor;
 }

@@ -146,10 +146,11 @@ void Builder::addTransfers() {
           transfer.lastUse = std::max(transfer.lastUse, place);
         }
   }
-  // Shards that are fetched for a gather.
-  for (Transfer &gather : transfers)
+  // Shards that are fetched for a gather, and what is gathered for another one:
+  // those that read first.
+  for (Transfer &gather : llvm::reverse(transfers))
     for (Id from : gather.after)
-      if (Transfer &fetch = transfers[from]; fetch.queue == Queue::H2D) {
+      if (Transfer &fetch = transfers[from]; isFetch(fetch.queue)) {
         Id place = gather.firstUse;
         fetch.firstUse =
             fetch.firstUse < 0 ? place : std::min(fetch.firstUse, place);

@@ -289,3 +289,22 @@ fsdp.program @step(%x: tensor<9xf32>) -> tensor<2xf32> {
   %r = tensor.from_elements %sum, %zero : tensor<2xf32>
   fsdp.return %r : tensor<2xf32>
 }
+
+// -----
+
+// What is gathered twice of what was gathered once is a secondary shard, which
+// no kernel copies.
+
+// CHECK-LABEL: fsdp.program @secondary
+// CHECK:         %[[S:.*]] = fsdp.all_gather %{{.*}} on @mesh["outer"]
+// CHECK-NEXT:    %[[W:.*]] = fsdp.all_gather %[[S]] on @mesh["inner"] for forward
+// CHECK-NEXT:    %[[V:.*]] = fsdp.all_gather %[[S]] on @mesh["inner"] for backward
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+fsdp.program @secondary(%x: tensor<4xf32>) -> (tensor<16xf32>) {
+  %s = fsdp.all_gather %x on @mesh["outer"] : tensor<4xf32> -> tensor<8xf32>
+  %w = fsdp.all_gather %s on @mesh["inner"] for forward : tensor<8xf32> -> tensor<16xf32>
+  %v = fsdp.all_gather %s on @mesh["inner"] for backward : tensor<8xf32> -> tensor<16xf32>
+  %e = tensor.empty() : tensor<16xf32>
+  %r = linalg.add ins(%w, %v : tensor<16xf32>, tensor<16xf32>) outs(%e : tensor<16xf32>) -> tensor<16xf32>
+  fsdp.return %r : tensor<16xf32>
+}

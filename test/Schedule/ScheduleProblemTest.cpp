@@ -90,6 +90,29 @@ TEST(ScheduleProblem, limitsSayHowFarGathersRunAhead) {
   EXPECT_EQ(getPlaceFloor(p).place[2], 1);
 }
 
+/// The gather of a secondary shard is a part of its unit's.
+TEST(ScheduleProblem, limitsCountUnitsOfSeveralGathersOnce) {
+  ScheduleProblem p = makeTwoUnits();
+  Transfer first = makeGather(0, 40, 50), second = makeGather(1, 40, 50);
+  first.lastUse = 3;
+  std::vector<Transfer> &transfers = p.transfers;
+  transfers = {first,        transfers[0], second,      transfers[1],
+               transfers[2], transfers[3], transfers[4]};
+  transfers[1].after = transfers[4].after = {0};
+  transfers[3].after = {2};
+  for (Id i : {0, 1})
+    p.floating[i].after = {5 + i};
+  EXPECT_EQ(checkProblem(p), "");
+  p.limits.forwardPrefetch = 0;
+  p.limits.backwardPrefetch = 1;
+  EXPECT_EQ(getPlaceFloor(p).place, (std::vector<Id>{0, 0, 1, 1, 2, 3, 4}));
+  p.limits.forwardPrefetch = 1;
+  EXPECT_EQ(getPlaceFloor(p).place, (std::vector<Id>{0, 0, 0, 0, 2, 3, 4}));
+  p.limits = {};
+  p.limits.inFlight = 1;
+  EXPECT_EQ(getPlaceFloor(p).place, (std::vector<Id>{0, 0, 1, 1, 3, 3, 4}));
+}
+
 TEST(ScheduleProblem, allReduceOnReduceQueueComesBeforeTheNextReduceScatter) {
   ScheduleProblem p = makeTwoUnits();
   Transfer reduce;

@@ -73,10 +73,12 @@ struct Transfer {
   /// The segment that completes its input; -1 if that is there from the start.
   Id ready = -1;
   /// Transfers that it reads: reductions before a reduction, the copy to the
-  /// host before a fetch, the fetch of a shard before its gather.
+  /// host before a fetch, the fetch of a shard before its gather, the gather of
+  /// a secondary shard before those of the whole.
   llvm::SmallVector<Id, 1> after;
   /// First and last segment that read its result; -1: tails only. A gather
-  /// that reads a fetch counts as its reader at the gather's `firstUse`.
+  /// that reads a fetch or another gather counts as its reader at its own
+  /// `firstUse`.
   Id firstUse = -1, lastUse = -1;
   /// Its result: from its start to the end of `lastUse`, or to the last tail
   /// that reads it. 0 where it works in place.

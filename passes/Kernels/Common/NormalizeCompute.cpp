@@ -324,10 +324,11 @@ static bool isNowhere(Value value) {
 /// Whether the op that reads @operand would keep a gather from being freed
 /// behind the kernels that read it: the step returns what it brought (a buffer
 /// may take a parameter's value, say), or sums it (a parameter may be the
-/// loss). What becomes a gathered state stays gathered anyway.
+/// loss). What becomes a gathered state stays gathered anyway, and a secondary
+/// shard is there to be gathered again.
 static bool holdsGathered(OpOperand &operand, const ProgramStates &states) {
   if (!isa<fsdp::ReturnOp>(operand.getOwner()))
-    return isa<CollectiveOpInterface>(operand.getOwner());
+    return isReduction(operand.getOwner());
   StateOp state = states.getWritten(operand.getOperandNumber());
   return !state || state.getKind() != StateKind::gathered;
 }
