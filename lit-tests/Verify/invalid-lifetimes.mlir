@@ -75,3 +75,21 @@ fsdp.program @kept_and_gathered_again(%shard: !fsdp.sharded<@h0, f32>) -> (tenso
   fsdp.reshard %1 : <@h0, f32>
   fsdp.return %w, %v : tensor<2x4xf32>, tensor<2x4xf32>
 }
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+fsdp.flat_param @h0 on @mesh shard ["inner", "outer"] secondary ["inner"] replicate []
+    state f32 gather f32 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// lifetimes_c4
+fsdp.program @secondary_twice(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-note @below {{the first is here}}
+  %s = fsdp.gather_secondary %shard : <@h0, f32> -> <@h0, f32>
+  %0 = fsdp.unshard %s for forward : !fsdp.secondary<@h0, f32> -> !fsdp.unsharded<@h0, f32>
+  fsdp.reshard %0 : <@h0, f32>
+  // expected-error @below {{expected one secondary shard of @h0, which forward and backward gather the whole of, got another}}
+  %t = fsdp.gather_secondary %shard : <@h0, f32> -> <@h0, f32>
+  %1 = fsdp.unshard %t for backward : !fsdp.secondary<@h0, f32> -> !fsdp.unsharded<@h0, f32>
+  fsdp.reshard %1 : <@h0, f32>
+  fsdp.return
+}

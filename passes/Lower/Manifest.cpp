@@ -518,10 +518,11 @@ json::Object ManifestWriter::getNcclSettings() {
     }
     return reduces && others;
   });
-  auto axes = getMeshOp().getAxes().getAsRange<MeshAxisAttr>();
-  bool hasReplicas = llvm::count_if(axes, [](MeshAxisAttr axis) {
-                       return axis.getSize() > 1;
-                     }) > 1;
+  auto flats = module.getOps<FlatParamOp>();
+  bool hasReplicas = llvm::any_of(flats, [&](FlatParamOp flat) {
+    return !flat.getShardAxes().empty() &&
+           getMeshOp().getGroupSize(flat.getReplicateAxes()) > 1;
+  });
   if (hasTarget(kCudaTarget) && hasReplicas && hasBoth)
     settings["NCCL_CROSS_NIC"] = "1";
   return settings;

@@ -112,11 +112,12 @@ static Operation *getUpdatePoint(const Trained &param) {
     if (point->isBeforeInBlock(op))
       point = op;
   };
-  for (Operation *user : param.shard.getUsers()) {
+  SmallVector<Operation *> work(param.shard.getUsers());
+  while (!work.empty()) {
+    Operation *user = work.pop_back_val();
     after(user);
-    if (auto unshard = dyn_cast<UnshardOp>(user))
-      for (Operation *reader : unshard.getResult().getUsers())
-        after(reader);
+    if (isa<GatherSecondaryOp, UnshardOp>(user))
+      llvm::append_range(work, user->getUsers());
   }
   return point;
 }

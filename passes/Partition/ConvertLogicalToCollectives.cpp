@@ -48,6 +48,11 @@ struct LocalTypeConverter : TypeConverter {
       return RankedTensorType::get(flat.getShardNumel(symbols.getMesh(flat)),
                                    type.getElementType());
     });
+    addConversion([&](SecondaryType type) -> Type {
+      FlatParamOp flat = symbols.getFlatParam(type.getFlatParam());
+      return RankedTensorType::get(
+          flat.getSecondaryNumel(symbols.getMesh(flat)), type.getElementType());
+    });
     addConversion([&](UnshardedType type) -> Type {
       FlatParamOp flat = symbols.getFlatParam(type.getFlatParam());
       return RankedTensorType::get(int64_t(flat.getNumel()),
@@ -56,7 +61,25 @@ struct LocalTypeConverter : TypeConverter {
   }
 };
 
-/// cast + all_gather
+/// cast + all_gather, along the axes that are not secondary
+struct GatherSecondaryPattern : LogicalPattern<GatherSecondaryOp> {
+  using LogicalPattern::LogicalPattern;
+
+  LogicalResult
+  matchAndRewrite(GatherSecondaryOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    FlatParamOp flat = symbols.getFlatParam(op.getType().getFlatParam());
+    auto shardType = cast<RankedTensorType>(adaptor.getShard().getType());
+    Value shard = createCast(rewriter, op.getLoc(), adaptor.getShard(),
+                             shardType.clone(op.getType().getElementType()));
+    rewriter.replaceOpWithNewOp<AllGatherOp>(
+        op, getLocalType(op.getType()), shard, flat.getMeshAttr(),
+        flat.getPrimaryAxes(), PhaseAttr());
+    return success();
+  }
+};
+
+/// cast + all_gather, of a secondary shard along the secondary axes
 struct UnshardPattern : LogicalPattern<UnshardOp> {
   using LogicalPattern::LogicalPattern;
 
@@ -68,9 +91,10 @@ struct UnshardPattern : LogicalPattern<UnshardOp> {
     auto shardType = cast<RankedTensorType>(adaptor.getShard().getType());
     Value shard = createCast(rewriter, op.getLoc(), adaptor.getShard(),
                              shardType.clone(op.getType().getElementType()));
+    ArrayAttr secondary = flat.getSecondaryAxesAttr();
     rewriter.replaceOpWithNewOp<AllGatherOp>(
         op, getLocalType(op.getType()), shard, flat.getMeshAttr(),
-        flat.getShardAxes(), op.getPhaseAttr());
+        secondary ? secondary : flat.getShardAxes(), op.getPhaseAttr());
     return success();
   }
 };
@@ -199,14 +223,29 @@ struct GradientPattern : LogicalPattern<Op> {
     });
   }
 
+  /// Pieces lie in the order of the shard axes, those of a group in the order
+  /// of ranks: where some axes are secondary, the sum over these comes first,
+  /// of which each rank keeps what its secondary shard has.
   Value reduceScatter(OpBuilder &builder, Location loc, FlatParamOp flat,
                       Value whole) const {
-    auto type = cast<RankedTensorType>(whole.getType());
-    auto shard = RankedTensorType::get(
-        flat.getShardNumel(this->symbols.getMesh(flat)), type.getElementType());
-    return ReduceScatterOp::create(builder, loc, shard, whole, flat.getMesh(),
-                                   flat.getShardAxes(),
-                                   dividesEarly(flat) ? countShards(flat) : 1);
+    MeshOp mesh = this->symbols.getMesh(flat);
+    auto scatter = [&](Value sum, ArrayAttr axes, int64_t divisor) -> Value {
+      auto type = cast<RankedTensorType>(sum.getType());
+      auto piece =
+          RankedTensorType::get(type.getNumElements() / mesh.getGroupSize(axes),
+                                type.getElementType());
+      return ReduceScatterOp::create(builder, loc, piece, sum, flat.getMesh(),
+                                     axes, divisor);
+    };
+    int64_t divisor = dividesEarly(flat) ? countShards(flat) : 1;
+    if (ArrayAttr secondary = flat.getSecondaryAxesAttr()) {
+      // In f16 each sum is divided (dividesEarly).
+      int64_t first =
+          flat.getReduceType().isF16() ? mesh.getGroupSize(secondary) : 1;
+      whole = scatter(whole, secondary, first);
+      divisor /= first;
+    }
+    return scatter(whole, flat.getPrimaryAxes(), divisor);
   }
 
   Value allReduce(OpBuilder &builder, Location loc, FlatParamOp flat,
@@ -424,6 +463,8 @@ LogicalResult verifyFlatParams(ProgramOp program,
       FlatSymbolRefAttr name;
       if (auto shard = dyn_cast<ShardedType>(type))
         name = shard.getFlatParam();
+      else if (auto secondary = dyn_cast<SecondaryType>(type))
+        name = secondary.getFlatParam();
       else if (auto whole = dyn_cast<UnshardedType>(type))
         name = whole.getFlatParam();
       if (name && !symbols.getFlatParam(name))
@@ -488,9 +529,9 @@ private:
   LogicalResult convert(ProgramOp program, const LocalTypeConverter &converter,
                         const FlatParamSymbols &symbols) {
     ConversionTarget target(getContext());
-    target.addIllegalOp<UnshardOp, MemberOp, ReshardOp, ReduceGradOp,
-                        AccumulateGradOp, ReduceAccumulatedOp, AverageOp,
-                        LossScaleOp, GradNormOp, UpdateOp>();
+    target.addIllegalOp<GatherSecondaryOp, UnshardOp, MemberOp, ReshardOp,
+                        ReduceGradOp, AccumulateGradOp, ReduceAccumulatedOp,
+                        AverageOp, LossScaleOp, GradNormOp, UpdateOp>();
     target.addDynamicallyLegalOp<ProgramOp>([&](ProgramOp op) {
       return converter.isSignatureLegal(op.getFunctionType());
     });
@@ -501,9 +542,10 @@ private:
     populateFunctionOpInterfaceTypeConversionPattern<ProgramOp>(patterns,
                                                                 converter);
     patterns.add<ReturnPattern>(converter, &getContext());
-    patterns.add<UnshardPattern, MemberPattern, ReshardPattern, AveragePattern,
-                 ReduceGradPattern, AccumulateGradPattern,
-                 ReduceAccumulatedPattern>(converter, &getContext(), symbols);
+    patterns.add<GatherSecondaryPattern, UnshardPattern, MemberPattern,
+                 ReshardPattern, AveragePattern, ReduceGradPattern,
+                 AccumulateGradPattern, ReduceAccumulatedPattern>(
+        converter, &getContext(), symbols);
     populateUpdatePatterns(patterns, converter, symbols);
     return applyPartialConversion(program, target, std::move(patterns));
   }

@@ -98,20 +98,16 @@ static FailureOr<std::vector<std::string>> getUnits(const TracedStep &step) {
 // Application
 //===----------------------------------------------------------------------===//
 
-static ArrayAttr getAxes(Builder &builder, ArrayRef<StringRef> axes) {
-  return builder.getStrArrayAttr(axes);
+static ArrayAttr getAxes(Builder &builder, ArrayRef<std::string> axes) {
+  return builder.getStrArrayAttr(SmallVector<StringRef>(axes));
 }
 
 static MeshOp createMesh(OpBuilder &builder, Location loc,
                          const MeshShape &shape) {
   SmallVector<Attribute> axes;
-  auto add = [&](StringRef name, int64_t size) {
-    axes.push_back(MeshAxisAttr::get(builder.getContext(),
-                                     builder.getStringAttr(name), size));
-  };
-  if (shape.hasReplicate)
-    add("replicate", shape.replicate);
-  add("shard", shape.shard);
+  for (const MeshShape::Axis &axis : shape.getAxes())
+    axes.push_back(MeshAxisAttr::get(
+        builder.getContext(), builder.getStringAttr(axis.name), axis.size));
   return MeshOp::create(builder, loc, names::kMesh, builder.getArrayAttr(axes));
 }
 
@@ -130,6 +126,8 @@ static FlatParamOp createFlatParam(OpBuilder &builder, const TracedStep &step,
   return FlatParamOp::create(
       builder, mesh.getLoc(), plan.name, mesh.getSymName(),
       getAxes(builder, sharding.shardAxes),
+      sharding.secondaryAxes.empty() ? ArrayAttr()
+                                     : getAxes(builder, sharding.secondaryAxes),
       getAxes(builder, sharding.replicateAxes), dtypes.state, dtypes.gather,
       dtypes.reduce, plan.numel, builder.getArrayAttr(members), plan.unit,
       plan.trainable, sharding.keep, sharding.persistent, offload,
@@ -174,9 +172,14 @@ public:
                &result});
         }
     }
-    for (Uses &phaseUses : uses)
-      if (!phaseUses.empty())
-        gatherOnce(flat, shard, phaseUses);
+    for (Uses &phaseUses : uses) {
+      if (phaseUses.empty())
+        continue;
+      // Made for the first phase, and there in the second one.
+      if (flat.getSecondaryAxesAttr() && isa<ShardedType>(shard.getType()))
+        shard = gatherSecondary(flat, shard, getFirst(phaseUses).place);
+      gatherOnce(flat, shard, phaseUses);
+    }
   }
 
 private:
@@ -191,15 +194,29 @@ private:
   };
   using Uses = SmallVector<Use>;
 
-  void gatherOnce(FlatParamOp flat, Value shard, Uses &uses) {
-    const Use &firstUse = *llvm::min_element(uses, [&](Use &a, Use &b) {
-      return position[a.place] < position[b.place];
+  const Use &getFirst(const Uses &uses) const {
+    return *llvm::min_element(uses, [&](const Use &a, const Use &b) {
+      return position.lookup(a.place) < position.lookup(b.place);
     });
+  }
+
+  Type getGatherType(FlatParamOp flat) const {
+    return isFull ? flat.getElementType() : flat.getParamType();
+  }
+
+  Value gatherSecondary(FlatParamOp flat, Value shard, Operation *before) {
+    OpBuilder builder(before);
+    return GatherSecondaryOp::create(builder, before->getLoc(),
+                                     flat.getSecondaryType(getGatherType(flat)),
+                                     shard);
+  }
+
+  void gatherOnce(FlatParamOp flat, Value shard, Uses &uses) {
+    const Use &firstUse = getFirst(uses);
     Operation *first = firstUse.place;
     Phase phase = firstUse.isForward ? Phase::forward : Phase::backward;
     OpBuilder builder(first);
-    auto type = flat.getUnshardedType(isFull ? flat.getElementType()
-                                             : flat.getParamType());
+    auto type = flat.getUnshardedType(getGatherType(flat));
     auto unshard =
         UnshardOp::create(builder, first->getLoc(), type, shard, phase);
     llvm::MapVector<Value, Value> members;
@@ -460,7 +477,7 @@ private:
                             : table->getSettings(unit).paramDtype);
     reportRoundedPositions(step, rounded, *buffers, treatments.buffers);
     SmallVector<FlatParamOp> flats =
-        createFlatParams(module, step, plans, *shape, *table);
+        createFlatParams(module, step, plans, *table);
     FloatType products = getProductType(plans, *gather, *table);
     // Ranks may round sums to it at each hop: somebody chose it.
     if (FloatType chosen = table->getChosenReduceType(plans))
@@ -499,11 +516,10 @@ private:
 
   SmallVector<FlatParamOp> createFlatParams(ModuleOp module, TracedStep &step,
                                             ArrayRef<FlatPlan> plans,
-                                            const MeshShape &shape,
                                             const UnitTable &table) {
     SmallVector<FlatParamOp> flats;
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    MeshOp meshOp = createMesh(builder, step.func.getLoc(), shape);
+    MeshOp meshOp = createMesh(builder, step.func.getLoc(), table.getMesh());
     for (const FlatPlan &plan : plans)
       flats.push_back(createFlatParam(
           builder, step, plan, table.getSharding(plan), meshOp,

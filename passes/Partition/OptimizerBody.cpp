@@ -22,12 +22,16 @@ ShardRuns ShardRuns::get(FlatParamOp flat, MeshOp mesh, Value rank) {
     runs.borders.push_back(run.begin);
   runs.rank = rank;
   runs.shardNumel = flat.getShardNumel(mesh);
-  // Ranks are numbered with the last axis of the mesh innermost.
-  int64_t stride = 1;
-  for (auto axis : llvm::reverse(mesh.getAxes().getAsRange<MeshAxisAttr>())) {
-    if (llvm::is_contained(flat.getShardAxes(), axis.getName()))
-      runs.axes.insert(runs.axes.begin(), {stride, axis.getSize()});
-    stride *= axis.getSize();
+  for (Attribute name : flat.getShardAxes()) {
+    // Ranks are numbered with the last axis of the mesh innermost.
+    int64_t stride = 1;
+    for (auto axis : llvm::reverse(mesh.getAxes().getAsRange<MeshAxisAttr>())) {
+      if (axis.getName() == name) {
+        runs.axes.push_back({stride, axis.getSize()});
+        break;
+      }
+      stride *= axis.getSize();
+    }
   }
   return runs;
 }

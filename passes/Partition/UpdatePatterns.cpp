@@ -112,9 +112,10 @@ struct GradNormPattern : LogicalPattern<GradNormOp> {
       rewriter.setInsertionPoint(op);
       MeshOp mesh = symbols.getMesh(flat);
       bool isOwn = flat.isRankOwn();
-      Value &group = groups[{flat.getMeshAttr(),
-                             isOwn ? getAllAxes(mesh) : flat.getShardAxes(),
-                             isOwn ? mesh.getWorldSize() : 1}];
+      Value &group =
+          groups[{flat.getMeshAttr(),
+                  isOwn ? getAllAxes(mesh) : mesh.sortAxes(flat.getShardAxes()),
+                  isOwn ? mesh.getWorldSize() : 1}];
       group = add(group, square);
     }
     Value total;

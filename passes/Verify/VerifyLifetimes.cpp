@@ -71,11 +71,32 @@ private:
     return diag;
   }
 
+  /// @secondary: the secondary shards that were gathered before @gather.
+  LogicalResult
+  verifySecondary(GatherSecondaryOp gather,
+                  llvm::DenseMap<Attribute, GatherSecondaryOp> &secondary) {
+    FlatSymbolRefAttr name = gather.getType().getFlatParam();
+    auto [first, isNew] = secondary.try_emplace(name, gather);
+    // lifetimes_c4
+    if (isNew)
+      return success();
+    InFlightDiagnostic diag =
+        gather.emitOpError("expected one secondary shard of ")
+        << name << ", which forward and backward gather the whole of, got "
+        << "another";
+    diag.attachNote(first->second.getLoc()) << "the first is here";
+    return diag;
+  }
+
   LogicalResult verifyBlock(Block &block) {
     // Gathers that have begun and not ended, by flat parameter; those of flat
     // parameters that are gathered once.
     llvm::DenseMap<Attribute, UnshardOp> open, kept;
+    llvm::DenseMap<Attribute, GatherSecondaryOp> secondary;
     for (Operation &op : block) {
+      if (auto gather = dyn_cast<GatherSecondaryOp>(op))
+        if (failed(verifySecondary(gather, secondary)))
+          return failure();
       if (auto unshard = dyn_cast<UnshardOp>(op)) {
         Attribute flat = unshard.getResult().getType().getFlatParam();
         auto [it, fresh] = open.try_emplace(flat, unshard);

@@ -120,4 +120,25 @@ TEST(Sharding, OnTwoAxesOutermostFirst) {
   EXPECT_EQ(describe(Strategy::HybridShardZero2, mesh), "shard|replicate|keep");
 }
 
+TEST(Sharding, CutsTheShardAxisForSecondaryShards) {
+  MeshShape mesh = makeMesh("shard=16,replicate=3");
+  mesh.cuts = {2, 8};
+  std::string text;
+  for (const MeshShape::Axis &axis : mesh.getAxes())
+    text += axis.name + "=" + std::to_string(axis.size) + " ";
+  EXPECT_EQ(text, "replicate=3 shard_0=2 shard_1=4 shard_2=2 ");
+  auto describeSecondary = [&](Strategy strategy, int64_t ranks) {
+    Sharding sharding = getSharding(strategy, mesh);
+    addSecondaryShard(sharding, mesh, ranks);
+    return llvm::join(sharding.shardAxes, ",") + "|" +
+           llvm::join(sharding.secondaryAxes, ",");
+  };
+  EXPECT_EQ(describeSecondary(Strategy::HybridShard, 8),
+            "shard_1,shard_2,shard_0|shard_1,shard_2");
+  EXPECT_EQ(describeSecondary(Strategy::FullShard, 2),
+            "shard_2,replicate,shard_0,shard_1|shard_2");
+  EXPECT_EQ(describeSecondary(Strategy::FullShard, 16),
+            "shard_0,shard_1,shard_2,replicate|shard_0,shard_1,shard_2");
+}
+
 } // namespace

@@ -91,7 +91,8 @@ class Evaluation(StepTest):
     def test_outputs(self):
         for mesh, options in (("shard=1", ()), ("shard=2", ()), ("shard=4", ()), ("shard=2,replicate=2", ()),
                               ("shard=2", ("--strategy", "no_shard")), ("shard=2", ("--guard",)),
-                              ("shard=2", ("--offload-parameters",)), ("shard=2", ("--cluster", "cpu-2core"))):
+                              ("shard=2", ("--offload-parameters",)), ("shard=2", ("--cluster", "cpu-2core")),
+                              ("shard=4", ("--unit", "*:reshard-after-forward=2"))):
             for backend in ("local", "mpi") if HAS_MPI and not options else ("local",):
                 with self.subTest(mesh=mesh, options=options, backend=backend):
                     self.check_outputs(mesh, *options, backend=backend)
@@ -131,7 +132,8 @@ class Evaluation(StepTest):
 
     def test_full_precision(self):
         # An evaluation of an executable whose training gathers and multiplies in bf16.
-        for mesh, options in (("shard=2", ()), ("shard=2", ("--cluster", "cpu-2core")), ("shard=2,replicate=2", ())):
+        for mesh, options in (("shard=2", ()), ("shard=2", ("--cluster", "cpu-2core")), ("shard=2,replicate=2", ()),
+                              ("shard=4", ("--unit", "*:reshard-after-forward=2"))):
             with self.subTest(mesh=mesh, options=options):
                 narrow = (*options, "--param-dtype", "bf16")
                 want, line = self.evaluate(mesh, *options)

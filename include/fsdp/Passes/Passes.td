@@ -37,6 +37,7 @@ def VerifyLifetimes : Pass<"fsdp-verify-lifetimes", "::mlir::fsdp::ProgramOp"> {
     - lifetimes_c2: an unshard of a flat parameter is resharded before the next
       one of the same flat parameter begins.
     - lifetimes_c3: a flat parameter with `keep` is unsharded once.
+    - lifetimes_c4: a secondary shard is gathered once.
   }];
 }
 

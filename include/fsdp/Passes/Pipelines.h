@@ -94,7 +94,8 @@ struct PartitionOptions : PipelineOptions {
       *this, "unit", llvm::cl::value_desc("pattern:key=value,.."),
       llvm::cl::desc(
           "Units with a strategy, param-dtype, reduce-dtype, "
-          "reshard-after-forward, reshard-after-backward or offload of their "
+          "reshard-after-forward (true, false, ranks), reshard-after-backward "
+          "or offload of their "
           "own, such as '*.lm_head:strategy=no_shard,param-dtype=f32': names "
           "of units, or "
           "globs; root is the model's own unit")};

@@ -7,8 +7,11 @@
 
 #include "fsdp/Analysis/Step/Strategy.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
+#include <cassert>
 #include <limits>
 
 using namespace mlir::fsdp;
@@ -44,6 +47,40 @@ Expected<MeshShape> MeshShape::parse(StringRef text) {
   return mesh;
 }
 
+llvm::SmallVector<MeshShape::Axis, 2> MeshShape::getShardAxes() const {
+  if (cuts.empty())
+    return {{"shard", shard}};
+  llvm::SmallVector<Axis, 2> axes;
+  int64_t left = shard;
+  for (int64_t cut : llvm::reverse(cuts)) {
+    axes.push_back({"shard_" + std::to_string(axes.size()), left / cut});
+    left = cut;
+  }
+  axes.push_back({"shard_" + std::to_string(axes.size()), left});
+  return axes;
+}
+
+llvm::SmallVector<MeshShape::Axis, 2> MeshShape::getAxes() const {
+  llvm::SmallVector<Axis, 2> axes;
+  if (hasReplicate)
+    axes.push_back({"replicate", replicate});
+  llvm::append_range(axes, getShardAxes());
+  return axes;
+}
+
+void mlir::fsdp::addSecondaryShard(Sharding &sharding, const MeshShape &mesh,
+                                   int64_t ranks) {
+  llvm::SmallVector<MeshShape::Axis, 2> axes = mesh.getShardAxes();
+  int64_t inside = 1;
+  size_t count = 0;
+  while (inside < ranks)
+    inside *= axes[axes.size() - ++count].size;
+  assert(inside == ranks && "the mesh is not cut for the secondary shard");
+  auto &all = sharding.shardAxes;
+  sharding.secondaryAxes.assign(all.end() - count, all.end());
+  std::rotate(all.begin(), all.end() - count, all.end());
+}
+
 Expected<Strategy> mlir::fsdp::chooseStrategy(Strategy asked,
                                               const MeshShape &mesh) {
   if (asked == Strategy::Auto)
@@ -62,7 +99,8 @@ Sharding mlir::fsdp::getSharding(Strategy strategy, const MeshShape &mesh) {
   auto add = [&](bool replicateToo, auto &axes) {
     if (replicateToo && mesh.hasReplicate)
       axes.push_back("replicate");
-    axes.push_back("shard");
+    for (MeshShape::Axis &axis : mesh.getShardAxes())
+      axes.push_back(axis.name);
   };
   switch (strategy) {
   case Strategy::Auto:
@@ -81,7 +119,7 @@ Sharding mlir::fsdp::getSharding(Strategy strategy, const MeshShape &mesh) {
     sharding.keep = true;
     [[fallthrough]];
   case Strategy::HybridShard:
-    sharding.shardAxes.push_back("shard");
+    add(/*replicateToo=*/false, sharding.shardAxes);
     sharding.replicateAxes.push_back("replicate");
     break;
   }

@@ -82,9 +82,13 @@ static llvm::Error readValue(UnitSpec &spec, MLIRContext *context,
       key == kReshardKey ? spec.reshardAfterForward : spec.reshardAfterBackward;
   if (llvm::Error error = once(reshards.has_value()))
     return error;
-  if (value != "true" && value != "false")
+  bool isBool = value == "true" || value == "false";
+  if (key == kReshardLastKey && !isBool)
     return fail(key + " of true or false");
-  reshards = value == "true";
+  bool isRanks = !value.getAsInteger(10, spec.secondaryRanks);
+  if (!isBool && !(isRanks && spec.secondaryRanks > 0))
+    return fail("reshard-after-forward of true, false or a number of ranks");
+  reshards = value != "false";
   return llvm::Error::success();
 }
 
@@ -115,7 +119,9 @@ llvm::Expected<UnitSpec> UnitSpec::parse(MLIRContext *context, StringRef text) {
                      Twine(isGathered ? "reshard-after-forward=false"
                                       : "no reshard-after-forward") +
                      " beside strategy=" + getWord(*spec.strategy) + ", got " +
-                     (*spec.reshardAfterForward ? "true" : "false") +
+                     (spec.secondaryRanks         ? Twine(spec.secondaryRanks)
+                      : *spec.reshardAfterForward ? Twine("true")
+                                                  : Twine("false")) +
                      (isGathered ? ": it keeps parameters gathered for backward"
                                  : ": it has parameters whole"));
   return std::move(spec);
@@ -124,6 +130,16 @@ llvm::Expected<UnitSpec> UnitSpec::parse(MLIRContext *context, StringRef text) {
 //===----------------------------------------------------------------------===//
 // Units
 //===----------------------------------------------------------------------===//
+
+/// Ranks that a flat parameter is cut over.
+static int64_t countRanks(Strategy strategy, const MeshShape &mesh) {
+  int64_t ranks = 1;
+  Sharding sharding = fsdp::getSharding(strategy, mesh);
+  for (const MeshShape::Axis &axis : mesh.getAxes())
+    if (llvm::is_contained(sharding.shardAxes, axis.name))
+      ranks *= axis.size;
+  return ranks;
+}
 
 /// `units` as a message lists them.
 static std::string listUnits(ArrayRef<StringRef> units) {
@@ -167,6 +183,9 @@ llvm::Expected<UnitTable> UnitTable::get(ArrayRef<std::string> units,
     if (spec->reduceDtype)
       settings.reduceDtype = spec->reduceDtype;
     settings.reshardAfterForward = spec->reshardAfterForward;
+    settings.secondaryRanks = spec->secondaryRanks;
+    if (llvm::Error error = table.cutMesh(*spec, settings))
+      return std::move(error);
     if (spec->reshardAfterBackward)
       settings.reshardAfterBackward = *spec->reshardAfterBackward;
     settings.offload = spec->offload;
@@ -198,16 +217,51 @@ llvm::Expected<UnitTable> UnitTable::get(ArrayRef<std::string> units,
   return std::move(table);
 }
 
+llvm::Error UnitTable::cutMesh(const UnitSpec &spec,
+                               const UnitSettings &settings) {
+  int64_t ranks = settings.secondaryRanks;
+  if (!ranks)
+    return llvm::Error::success();
+  if (settings.strategy == Strategy::NoShard)
+    return failFor(spec.pattern, "expected no reshard-after-forward beside "
+                                 "strategy no_shard, got " +
+                                     Twine(ranks) +
+                                     ": it has parameters whole");
+  int64_t all = countRanks(settings.strategy, mesh);
+  if (mesh.shard % ranks != 0 || ranks == 1 || ranks == all)
+    return failFor(spec.pattern,
+                   "expected a divisor of the shard axis' " +
+                       Twine(mesh.shard) + " ranks between 1 and " +
+                       Twine(all) + " as reshard-after-forward, got " +
+                       Twine(ranks) +
+                       (ranks == 1     ? ": false keeps all of it on every rank"
+                        : ranks == all ? ": true leaves every rank its shard"
+                                       : ""));
+  auto at = llvm::lower_bound(mesh.cuts, ranks);
+  if (ranks == mesh.shard || (at != mesh.cuts.end() && *at == ranks))
+    return llvm::Error::success();
+  // Each secondary shard is whole axes of one mesh.
+  for (int64_t other : mesh.cuts)
+    if (other % ranks != 0 && ranks % other != 0) {
+      auto first = llvm::find_if(specs, [&](const UnitSpec &known) {
+        return known.secondaryRanks == other;
+      });
+      return failFor(spec.pattern,
+                     "expected a divisor or a multiple of the " + Twine(other) +
+                         " ranks of '" + first->pattern +
+                         "' as reshard-after-forward, got " + Twine(ranks));
+    }
+  mesh.cuts.insert(at, ranks);
+  return llvm::Error::success();
+}
+
 const UnitSettings &UnitTable::getSettings(StringRef unit) const {
   auto entry = entries.find(unit);
   return entry == entries.end() ? usual : entry->second.settings;
 }
 
-int64_t UnitTable::countRanks(ArrayRef<StringRef> axes) const {
-  int64_t ranks = 1;
-  for (StringRef axis : axes)
-    ranks *= axis == "shard" ? mesh.shard : mesh.replicate;
-  return ranks;
+int64_t UnitTable::countShards(StringRef unit) const {
+  return countRanks(getSettings(unit).strategy, mesh);
 }
 
 int64_t UnitTable::countShards(StringRef unit) const {
@@ -237,7 +291,7 @@ FloatType UnitTable::getChosenReduceType(ArrayRef<FlatPlan> plans) const {
 Sharding UnitTable::getSharding(const FlatPlan &plan,
                                 const UnitSettings &settings) const {
   if (plan.treatment == Treatment::Ignored)
-    return {{}, {}, /*keep=*/true};
+    return {{}, {}, {}, /*keep=*/true};
   if (plan.treatment == Treatment::Replicated)
     return fsdp::getSharding(Strategy::NoShard, mesh);
   Sharding sharding = fsdp::getSharding(settings.strategy, mesh);
@@ -248,8 +302,10 @@ Sharding UnitTable::getSharding(const FlatPlan &plan,
   else if (plan.unit.empty())
     sharding.keep = true;
   // One rank has all of it anyway.
-  if (!settings.reshardAfterBackward && countRanks(sharding.shardAxes) > 1)
+  if (!settings.reshardAfterBackward && countRanks(settings.strategy, mesh) > 1)
     sharding.keep = sharding.persistent = true;
+  if (settings.secondaryRanks)
+    addSecondaryShard(sharding, mesh, settings.secondaryRanks);
   return sharding;
 }
 
@@ -273,10 +329,10 @@ bool UnitTable::isSame(const FlatPlan &plan, const UnitSettings &a,
                        const UnitSettings &b) const {
   Sharding x = getSharding(plan, a), y = getSharding(plan, b);
   FlatDtypes s = getDtypes(plan, a), t = getDtypes(plan, b);
-  return x.shardAxes == y.shardAxes && x.replicateAxes == y.replicateAxes &&
-         x.keep == y.keep && x.persistent == y.persistent &&
-         s.state == t.state && s.gather == t.gather &&
-         (!plan.trainable || s.reduce == t.reduce);
+  return x.shardAxes == y.shardAxes && x.secondaryAxes == y.secondaryAxes &&
+         x.replicateAxes == y.replicateAxes && x.keep == y.keep &&
+         x.persistent == y.persistent && s.state == t.state &&
+         s.gather == t.gather && (!plan.trainable || s.reduce == t.reduce);
 }
 
 llvm::Error UnitTable::checkChanges(ArrayRef<FlatPlan> plans) const {
@@ -302,6 +358,7 @@ llvm::Error UnitTable::checkChanges(ArrayRef<FlatPlan> plans) const {
                             {spec.reshardAfterForward.has_value(), kReshardKey,
                              [](UnitSettings &s, const UnitSettings &u) {
                                s.reshardAfterForward = u.reshardAfterForward;
+                               s.secondaryRanks = u.secondaryRanks;
                              }},
                             {spec.reshardAfterBackward.has_value(),
                              kReshardLastKey,

@@ -186,6 +186,12 @@ func.func private @unsharded_tensor(!fsdp.unsharded<@h0, tensor<f32>>)
 
 // -----
 
+// secondary_c1
+// expected-error @below {{expected a float element type for @h0, got 'i64'}}
+func.func private @secondary_integers(!fsdp.secondary<@h0, i64>)
+
+// -----
+
 // expected-error @below {{expected ::mlir::fsdp::Phase to be one of: forward, backward}}
 // expected-error @below {{failed to parse FSDP_PhaseAttr parameter}}
 func.func private @unknown_phase() attributes {a = #fsdp<phase sideways>}

@@ -452,3 +452,74 @@ func.func @reduce_replicas_to_another_type(%g: tensor<8xf32>) {
   %m = "fsdp.reduce_replicas"(%g) {flat_param = @h0} : (tensor<8xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["inner", "outer"] secondary ["inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+func.func @unshard_of_narrower_secondary(%s: !fsdp.secondary<@h0, bf16>) {
+  // expected-error @below {{expected a secondary shard of 'f32', the result's type, got 'bf16'}}
+  %w = fsdp.unshard %s for forward : !fsdp.secondary<@h0, bf16> -> !fsdp.unsharded<@h0, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["inner", "outer"] secondary ["inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// unshard_c3
+func.func @unshard_past_secondary(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a secondary shard of what has secondary axes, got '!fsdp.sharded<@h0, f32>'}}
+  %w = fsdp.unshard %shard for forward : !fsdp.sharded<@h0, f32> -> !fsdp.unsharded<@h0, bf16>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["outer", "inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+func.func @unshard_of_unknown_secondary(%s: !fsdp.secondary<@h0, bf16>) {
+  // expected-error @below {{expected a shard of what has no secondary axes, got '!fsdp.secondary<@h0, bf16>'}}
+  %w = fsdp.unshard %s for forward : !fsdp.secondary<@h0, bf16> -> !fsdp.unsharded<@h0, bf16>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["outer", "inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// gather_secondary_c1
+func.func @secondary_of_none(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a flat parameter with secondary axes, got @h0}}
+  %s = fsdp.gather_secondary %shard : <@h0, f32> -> <@h0, bf16>
+  return
+}
+
+// -----
+
+func.func @secondary_of_another(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected shard and result of one flat parameter, got @h0 and @h1}}
+  %s = fsdp.gather_secondary %shard : <@h0, f32> -> <@h1, f32>
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-note @below {{the flat parameter is here}}
+fsdp.flat_param @h0 on @mesh shard ["inner", "outer"] secondary ["inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+// gather_secondary_c2
+func.func @secondary_in_another_type(%shard: !fsdp.sharded<@h0, f32>) {
+  // expected-error @below {{expected a result of 'bf16' or 'f32', got 'f16'}}
+  %s = fsdp.gather_secondary %shard : <@h0, f32> -> <@h0, f16>
+  return
+}

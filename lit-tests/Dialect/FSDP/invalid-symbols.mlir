@@ -180,3 +180,47 @@ fsdp.mesh @mesh [#fsdp.axis<"shard" = 2>]
 // expected-error @below {{beside reduction_hook, got a frozen one with 2}}
 fsdp.flat_param @frozen on @mesh shard [] replicate ["shard"]
     state f32 gather f32 reduce f32 numel 8 [<"a", tensor<8xf32> at 0>] {unit = "", reduction_hook = "powersgd"}
+
+// -----
+
+// expected-note @below {{the mesh is here}}
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-error @below {{expected axes of mesh "mesh" in its order, each once, got ["inner", "outer"]}}
+fsdp.flat_param @secondary_in_another_order on @mesh shard ["inner", "outer"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// flat_param_c12
+// expected-error @below {{expected secondary axes that the axes of shard begin with, some and not all of them, got ["inner"] beside ["outer", "inner"]}}
+fsdp.flat_param @secondary_behind_others on @mesh shard ["outer", "inner"] secondary ["inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-error @below {{expected secondary axes that the axes of shard begin with, some and not all of them, got ["inner"] beside ["inner"]}}
+fsdp.flat_param @secondary_of_all on @mesh shard ["inner"] secondary ["inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-error @below {{expected secondary axes that the axes of shard begin with, some and not all of them, got [] beside ["inner"]}}
+fsdp.flat_param @secondary_of_none on @mesh shard ["inner"] secondary [] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-error @below {{expected each axis of shard once, got "inner" twice}}
+fsdp.flat_param @secondary_twice on @mesh shard ["inner", "inner"] secondary ["inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {trainable, unit = ""}
+
+// -----
+
+fsdp.mesh @mesh [#fsdp.axis<"outer" = 2>, #fsdp.axis<"inner" = 2>]
+// expected-error @below {{expected no keep beside secondary axes, got it}}
+fsdp.flat_param @secondary_and_kept on @mesh shard ["inner", "outer"] secondary ["inner"] replicate []
+    state f32 gather bf16 reduce f32 numel 8 [<"w", tensor<8xf32> at 0>] {keep, trainable, unit = ""}

@@ -211,15 +211,30 @@ static llvm::Error checkUpdates(const StepOptions &options) {
 static llvm::Error checkReshards(const StepOptions &options) {
   using sched::PlanRules;
   PlanRules::Keep keep = options.schedule.reshardAfterForward;
-  bool isUnits = llvm::any_of(options.partition.unit, [](llvm::StringRef text) {
-    return text.contains("reshard-after-forward=true");
-  });
+  constexpr llvm::StringLiteral key = "reshard-after-forward=";
+  bool isUnits = false, isSecondary = false;
+  for (llvm::StringRef text : options.partition.unit) {
+    llvm::StringRef value =
+        text.substr(text.find(key))
+            .drop_front(text.contains(key) ? key.size() : 0);
+    isUnits |= text.contains(key) && value.starts_with("true");
+    isSecondary |=
+        text.contains(key) && !value.empty() && llvm::isDigit(value.front());
+  }
   OptionRule strategy{nullptr,
                       "--strategy",
                       getWord<Strategy>(options.partition.strategy),
                       {getWord(Strategy::Auto), getWord(Strategy::FullShard),
                        getWord(Strategy::HybridShard)},
                       "the others keep parameters gathered for backward"};
+  OptionRule second{
+      nullptr,
+      "--reshard-after-forward",
+      getWord(keep),
+      {getWord(PlanRules::Keep::Auto), getWord(PlanRules::Keep::Never)},
+      "what stays gathered has no secondary shard"};
+  if (isSecondary && !holds(second))
+    return refuse("unit PATTERN:reshard-after-forward=RANKS", second);
   if (!isUnits)
     return keep == PlanRules::Keep::Never && !holds(strategy)
                ? refuse("reshard-after-forward", strategy)

@@ -26,9 +26,23 @@ struct MeshShape {
   /// Set where the mesh was given a replicate axis, even of one rank.
   bool hasReplicate = false;
   int64_t replicate = 1;
+  /// Ranks of the secondary shards that the shard axis is cut for: increasing,
+  /// each a divisor of the next one and the last one of `shard`, between them.
+  llvm::SmallVector<int64_t, 1> cuts;
 
   static llvm::Expected<MeshShape> parse(llvm::StringRef text);
   int64_t getWorldSize() const { return shard * replicate; }
+
+  struct Axis {
+    std::string name;
+    int64_t size;
+  };
+  /// Axes of shards, outermost first: `shard`, or, where it is cut, `shard_0`,
+  /// `shard_1`, ..: with shard=16 and cuts of 2 and 8 these have 2, 4 and 2
+  /// ranks, so that the last two of them are 8 neighbours.
+  llvm::SmallVector<Axis, 2> getShardAxes() const;
+  /// All axes, outermost first.
+  llvm::SmallVector<Axis, 2> getAxes() const;
 };
 
 /// PyTorch's sharding strategies, under their names in lower case.
@@ -61,12 +75,20 @@ llvm::Expected<Strategy> chooseStrategy(Strategy asked, const MeshShape &mesh);
 
 /// What a strategy means for a flat parameter.
 struct Sharding {
-  llvm::SmallVector<llvm::StringRef, 2> shardAxes, replicateAxes;
+  llvm::SmallVector<std::string, 2> shardAxes, replicateAxes;
+  /// Those of the shard axes, which begin with them, that a secondary shard is
+  /// gathered along.
+  llvm::SmallVector<std::string, 2> secondaryAxes;
   /// Gathered once for forward and backward.
   bool keep = false;
   /// Gathered once for all micro-batches of a step.
   bool persistent = false;
 };
+
+/// Gives @sharding, which cuts over all shard axes of @mesh, a secondary shard
+/// over @ranks neighbours, for which @mesh is cut.
+void addSecondaryShard(Sharding &sharding, const MeshShape &mesh,
+                       int64_t ranks);
 
 /// Of a strategy that was chosen. full_shard on a mesh with a replicate axis
 /// shards over both axes.

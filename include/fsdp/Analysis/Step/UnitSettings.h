@@ -32,6 +32,9 @@ struct UnitSettings {
   /// Whether it is gathered again for backward; nullopt: as its strategy says,
   /// and never for the root, in whose forward backward begins.
   std::optional<bool> reshardAfterForward;
+  /// Where it is resharded after forward: the neighbouring ranks that each have
+  /// a piece of it from there to backward; 0: it is its shard that each has.
+  int64_t secondaryRanks = 0;
   /// False: it stays gathered for the step's other micro-batches.
   bool reshardAfterBackward = true;
   /// What of it is in the host's memory; nullopt: what the step's options say.
@@ -46,6 +49,7 @@ struct UnitSpec {
   FloatType paramDtype, reduceDtype;
   std::optional<bool> reshardAfterForward, reshardAfterBackward;
   std::optional<HostPart> offload;
+  int64_t secondaryRanks = 0;
 
   /// Fails where `text` is not of the form above. Semicolons may stand for its
   /// commas, and braces around it, as in lists of a pipeline's text.
@@ -68,6 +72,8 @@ public:
       const UnitSettings &usual, const MeshShape &mesh, MLIRContext *context);
 
   const UnitSettings &getSettings(StringRef unit) const;
+  /// With its shard axis cut where secondary shards need it.
+  const MeshShape &getMesh() const { return mesh; }
   /// Ranks that a sharded flat parameter of the unit is cut over.
   int64_t countShards(StringRef unit) const;
   Sharding getSharding(const FlatPlan &plan) const {
@@ -88,9 +94,11 @@ public:
   llvm::Error checkChanges(ArrayRef<FlatPlan> plans) const;
 
 private:
+  /// Cuts the mesh for the secondary shards of units that @spec matches, which
+  /// have @settings.
+  llvm::Error cutMesh(const UnitSpec &spec, const UnitSettings &settings);
   Sharding getSharding(const FlatPlan &plan,
                        const UnitSettings &settings) const;
-  int64_t countRanks(ArrayRef<StringRef> axes) const;
   static FlatDtypes getDtypes(const FlatPlan &plan,
                               const UnitSettings &settings);
   bool isSame(const FlatPlan &plan, const UnitSettings &a,

@@ -237,9 +237,35 @@ UnshardedType::verify(function_ref<InFlightDiagnostic()> emitError,
   return verifyElementType(emitError, flatParam, elementType);
 }
 
+LogicalResult
+SecondaryType::verify(function_ref<InFlightDiagnostic()> emitError,
+                      FlatSymbolRefAttr flatParam, Type elementType) {
+  // secondary_c1
+  return verifyElementType(emitError, flatParam, elementType);
+}
+
 //===----------------------------------------------------------------------===//
 // Custom assembly
 //===----------------------------------------------------------------------===//
+
+/// What fsdp.unshard gathers: `<@h0, f32>` for a shard, other types whole.
+static ParseResult parsePieceType(OpAsmParser &parser, Type &type) {
+  OptionalParseResult whole = parser.parseOptionalType(type);
+  if (whole.has_value())
+    return *whole;
+  ShardedType shard;
+  if (parser.parseCustomTypeWithFallback(shard))
+    return failure();
+  type = shard;
+  return success();
+}
+
+static void printPieceType(OpAsmPrinter &printer, Operation *, Type type) {
+  if (auto shard = dyn_cast<ShardedType>(type))
+    printer.printStrippedAttrOrType(shard);
+  else
+    printer << type;
+}
 
 /// One member per line:  <"h.0.weight", tensor<4xf32> at 0>,
 static ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &members) {

@@ -50,33 +50,79 @@ ReduceReplicasOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
 }
 
 //===----------------------------------------------------------------------===//
-// UnshardOp
+// GatherSecondaryOp and UnshardOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult UnshardOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+/// The flat parameter that the types of a shard and of what @op gathers of it
+/// name.
+template <typename Piece, typename Gathered>
+static FailureOr<FlatParamOp>
+lookupGathered(Operation *op, Piece shard, Gathered result,
+               SymbolTableCollection &symbolTable) {
+  if (shard.getFlatParam() != result.getFlatParam())
+    return op->emitOpError(
+               "expected shard and result of one flat parameter, got ")
+           << shard.getFlatParam() << " and " << result.getFlatParam();
+  return lookupFlatParam(op, shard.getFlatParam(), symbolTable);
+}
+
+/// Checks that @op, which gathers @param, does so in one of its types.
+static LogicalResult verifyGatherTypes(Operation *op, FlatParamOp param,
+                                       ShardedType shard, Type result) {
+  if (shard && shard.getElementType() != param.getElementType())
+    return emitAgainst(param, op, "expected a shard of ")
+           << param.getElementType() << ", got " << shard.getElementType();
+  if (result == param.getParamType() || result == param.getElementType())
+    return success();
+  InFlightDiagnostic diag = emitAgainst(param, op, "expected a result of ");
+  diag << param.getParamType();
+  if (param.getElementType() != param.getParamType())
+    diag << " or " << param.getElementType();
+  return diag << ", got " << result;
+}
+
+LogicalResult
+GatherSecondaryOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   ShardedType shard = getShard().getType();
+  SecondaryType secondary = getResult().getType();
+  // gather_secondary_c1
+  FailureOr<FlatParamOp> param =
+      lookupGathered(*this, shard, secondary, symbolTable);
+  if (failed(param))
+    return failure();
+  if (!param->getSecondaryAxesAttr())
+    return emitAgainst(*param, *this,
+                       "expected a flat parameter with secondary axes, got ")
+           << shard.getFlatParam();
+  // gather_secondary_c2
+  return verifyGatherTypes(*this, *param, shard, secondary.getElementType());
+}
+
+LogicalResult UnshardOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
+  auto shard = dyn_cast<ShardedType>(getShard().getType());
+  auto secondary = dyn_cast<SecondaryType>(getShard().getType());
   UnshardedType whole = getResult().getType();
   // unshard_c1
-  if (shard.getFlatParam() != whole.getFlatParam())
-    return emitOpError("expected shard and result of one flat parameter, got ")
-           << shard.getFlatParam() << " and " << whole.getFlatParam();
   FailureOr<FlatParamOp> param =
-      lookupFlatParam(*this, shard.getFlatParam(), symbolTable);
+      shard ? lookupGathered(*this, shard, whole, symbolTable)
+            : lookupGathered(*this, secondary, whole, symbolTable);
   if (failed(param))
     return failure();
   // unshard_c2
-  if (shard.getElementType() != param->getElementType())
-    return emitAgainst(*param, *this, "expected a shard of ")
-           << param->getElementType() << ", got " << shard.getElementType();
-  if (whole.getElementType() != param->getParamType() &&
-      whole.getElementType() != param->getElementType()) {
-    InFlightDiagnostic diag =
-        emitAgainst(*param, *this, "expected a result of ");
-    diag << param->getParamType();
-    if (param->getElementType() != param->getParamType())
-      diag << " or " << param->getElementType();
-    return diag << ", got " << whole.getElementType();
-  }
+  if (failed(verifyGatherTypes(*this, *param, shard, whole.getElementType())))
+    return failure();
+  if (secondary && secondary.getElementType() != whole.getElementType())
+    return emitAgainst(*param, *this, "expected a secondary shard of ")
+           << whole.getElementType() << ", the result's type, got "
+           << secondary.getElementType();
+  // unshard_c3
+  if (bool(secondary) != bool(param->getSecondaryAxesAttr()))
+    return emitAgainst(*param, *this,
+                       secondary ? "expected a shard of what has no "
+                                   "secondary axes, got "
+                                 : "expected a secondary shard of "
+                                   "what has secondary axes, got ")
+           << getShard().getType();
   return success();
 }
 

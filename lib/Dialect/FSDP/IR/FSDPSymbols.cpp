@@ -62,6 +62,14 @@ int64_t MeshOp::getWorldSize() {
   return size;
 }
 
+ArrayAttr MeshOp::sortAxes(ArrayAttr axes) {
+  SmallVector<Attribute> sorted;
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
+    if (llvm::is_contained(axes, axis.getName()))
+      sorted.push_back(axis.getName());
+  return ArrayAttr::get(getContext(), sorted);
+}
+
 //===----------------------------------------------------------------------===//
 // FlatParamOp
 //===----------------------------------------------------------------------===//
@@ -146,10 +154,28 @@ FlatParamOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   FailureOr<MeshOp> mesh = lookupMesh(*this, getMeshAttr(), symbolTable);
   if (failed(mesh))
     return failure();
+  // flat_param_c12
+  ArrayAttr secondary = getSecondaryAxesAttr()
+                            ? getSecondaryAxesAttr()
+                            : ArrayAttr::get(getContext(), {});
+  if (getSecondaryAxesAttr() &&
+      (secondary.empty() || secondary.size() >= getShardAxes().size() ||
+       !llvm::equal(secondary,
+                    getShardAxes().getValue().take_front(secondary.size()))))
+    return emitOpError("expected secondary axes that the axes of shard begin "
+                       "with, some and not all of them, got ")
+           << secondary << " beside " << getShardAxes();
+  if (getSecondaryAxesAttr() && getKeep())
+    return emitOpError("expected no keep beside secondary axes, got it: what "
+                       "is kept gathered is gathered of nothing again");
   // flat_param_c2
-  if (failed(verifyAxes(*this, *mesh, getShardAxes())) ||
-      failed(verifyAxes(*this, *mesh, getReplicateAxes())))
-    return failure();
+  for (ArrayAttr axes : {secondary, getPrimaryAxes(), getReplicateAxes()})
+    if (failed(verifyAxes(*this, *mesh, axes)))
+      return failure();
+  for (Attribute axis : getPrimaryAxes())
+    if (llvm::is_contained(secondary, axis))
+      return emitOpError("expected each axis of shard once, got ")
+             << axis << " twice";
   for (Attribute axis : getShardAxes())
     if (llvm::is_contained(getReplicateAxes(), axis))
       return emitOpError("expected each axis either sharded or replicated, "
@@ -196,9 +222,24 @@ int64_t FlatParamOp::getShardNumel(MeshOp mesh) {
   return getNumel() / mesh.getGroupSize(getShardAxes());
 }
 
+int64_t FlatParamOp::getSecondaryNumel(MeshOp mesh) {
+  return getNumel() / mesh.getGroupSize(getSecondaryAxesAttr());
+}
+
+ArrayAttr FlatParamOp::getPrimaryAxes() {
+  size_t secondary = getSecondaryAxesAttr() ? getSecondaryAxesAttr().size() : 0;
+  return ArrayAttr::get(getContext(),
+                        getShardAxes().getValue().drop_front(secondary));
+}
+
 ShardedType FlatParamOp::getShardedType(Type elementType) {
   return ShardedType::get(getContext(), FlatSymbolRefAttr::get(*this),
                           elementType);
+}
+
+SecondaryType FlatParamOp::getSecondaryType(Type elementType) {
+  return SecondaryType::get(getContext(), FlatSymbolRefAttr::get(*this),
+                            elementType);
 }
 
 UnshardedType FlatParamOp::getUnshardedType(Type elementType) {

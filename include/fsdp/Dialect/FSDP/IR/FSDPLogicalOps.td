@@ -14,6 +14,43 @@
 // L1: logical
 //===----------------------------------------------------------------------===//
 
+def FSDP_GatherSecondaryOp : FSDP_Op<"gather_secondary", [
+    NoMemoryEffect, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "gathers this rank's secondary shard";
+  let description = [{
+    Of the ranks that agree in the flat parameter's secondary axes. It is what
+    fsdp.unshard gathers the whole of, in forward and again in backward, and
+    lives until the last of these.
+
+    ```
+    before   rank 0 | a |     rank 1 | c |     rank 2 | b |     rank 3 | d |
+    after    rank 0 | a b |   rank 1 | c d |   rank 2 | a b |   rank 3 | c d |
+    ```
+
+    Constraints:
+    - gather_secondary_c1: `shard` and the result name the same flat parameter,
+      which exists and has secondary axes.
+    - gather_secondary_c2: the shard has the flat parameter's state type, the
+      result its gather type, or the state type for full precision.
+
+    Example:
+    ```mlir
+    %s = fsdp.gather_secondary %shard : !fsdp.sharded<@h0, f32> -> !fsdp.secondary<@h0, bf16>
+    %w = fsdp.unshard %s for forward : !fsdp.secondary<@h0, bf16> -> !fsdp.unsharded<@h0, bf16>
+    ```
+  }];
+  let arguments = (ins FSDP_ShardedType:$shard);
+  let results = (outs FSDP_SecondaryType:$result);
+  let assemblyFormat = [{
+    $shard attr-dict `:` type($shard) `->` type($result)
+  }];
+}
+
+// What fsdp.unshard gathers.
+def FSDP_PieceType
+    : AnyTypeOf<[FSDP_ShardedType, FSDP_SecondaryType],
+                "a shard or a secondary shard">;
+
 def FSDP_UnshardOp : FSDP_Op<"unshard", [
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "gathers a flat parameter";
@@ -32,17 +69,20 @@ def FSDP_UnshardOp : FSDP_Op<"unshard", [
     - unshard_c1: `shard` and the result name the same flat parameter, which
       exists.
     - unshard_c2: the shard has the flat parameter's state type, the result its
-      gather type, or the state type for full precision.
+      gather type, or the state type for full precision. A secondary shard has
+      the result's element type.
+    - unshard_c3: it is a secondary shard where the flat parameter has secondary
+      axes, and nowhere else.
 
     Example:
     ```mlir
     %w = fsdp.unshard %shard for forward : !fsdp.sharded<@h0, f32> -> !fsdp.unsharded<@h0, bf16>
     ```
   }];
-  let arguments = (ins FSDP_ShardedType:$shard, FSDP_PhaseAttr:$phase);
+  let arguments = (ins FSDP_PieceType:$shard, FSDP_PhaseAttr:$phase);
   let results = (outs Res<FSDP_UnshardedType, "", [MemAlloc]>:$result);
   let assemblyFormat = [{
-    $shard `for` `` $phase attr-dict `:` type($shard) `->` type($result)
+    $shard `for` `` $phase attr-dict `:` custom<PieceType>(type($shard)) `->` type($result)
   }];
 }
 

@@ -89,6 +89,8 @@ def FSDP_MeshOp : FSDP_Op<"mesh", [
     int64_t getGroupSize(::mlir::ArrayAttr axes);
     /// Ranks of the whole mesh.
     int64_t getWorldSize();
+    /// `axes`, all of which must exist, in the mesh's order.
+    ::mlir::ArrayAttr sortAxes(::mlir::ArrayAttr axes);
   }];
 }
 
@@ -107,6 +109,20 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     shards   | rank 0          | rank 1          | rank 2          |
     ```
 
+    The pieces lie in the order of `shard`'s axes, the first of which is the
+    outermost. Where some of them are `secondary`, those come first: the pieces
+    of ranks that agree in them are neighbours, and together a secondary shard.
+    Forward gathers it, and backward the whole of secondary shards, among the
+    ranks that differ in these axes alone (ZeRO++'s hpZ). With
+    `shard ["inner", "outer"] secondary ["inner"]` on a mesh of outer = 2,
+    inner = 2:
+
+    ```
+    whole        | a         | b         | c         | d         |
+    shards       | rank 0    | rank 2    | rank 1    | rank 3    |
+    secondary    | ranks 0 and 2         | ranks 1 and 3         |
+    ```
+
     The state is kept in `element_type`, gathered in `param_type` and its
     gradient reduced in `reduce_type`. Where `keep` is set, the gather of the
     forward pass serves the backward pass too; where `persistent` is set, that of
@@ -121,7 +137,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     Constraints:
     - flat_param_c1: `mesh` is a mesh of the module.
     - flat_param_c2: every axis of `shard` and `replicate` is an axis of the
-      mesh, in the mesh's order, and in one of the two at most once.
+      mesh, in the mesh's order, but for `secondary` ones, which come first, in
+      the mesh's order; and in one of the two at most once.
     - flat_param_c3: members have one element type, stand in increasing order
       and do not overlap.
     - flat_param_c4: no two members carry the same name, tied names included.
@@ -136,6 +153,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
       shard axes.
     - flat_param_c11: `reduction_hook` stands on a trainable flat parameter with
       more than one replica.
+    - flat_param_c12: `secondary` axes are some of `shard`, not all, and there
+      is no `keep` beside them.
 
     Example:
     ```mlir
@@ -150,6 +169,7 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     SymbolNameAttr:$sym_name,
     FlatSymbolRefAttr:$mesh,
     FSDP_AxesAttr:$shard_axes,
+    OptionalAttr<FSDP_AxesAttr>:$secondary_axes,
     FSDP_AxesAttr:$replicate_axes,
     TypeAttrOf<AnyFloat>:$element_type, // flat_param_c8
     TypeAttrOf<AnyFloat>:$param_type,   // flat_param_c8
@@ -164,8 +184,8 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     OptionalAttr<StrAttr>:$reduction_hook
   );
   let assemblyFormat = [{
-    $sym_name `on` $mesh `shard` $shard_axes `replicate` $replicate_axes
-    `state` $element_type `gather` $param_type `reduce` $reduce_type
+    $sym_name `on` $mesh `shard` $shard_axes (`secondary` $secondary_axes^)?
+    `replicate` $replicate_axes `state` $element_type `gather` $param_type `reduce` $reduce_type
     `numel` $numel custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
@@ -187,6 +207,10 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     }
     /// Elements that one rank holds: numel / ranks of the shard axes.
     int64_t getShardNumel(MeshOp mesh);
+    /// Elements of a secondary shard, which the flat parameter must have.
+    int64_t getSecondaryNumel(MeshOp mesh);
+    /// The shard axes that are not secondary: all, where there is no such one.
+    ::mlir::ArrayAttr getPrimaryAxes();
     /// Members one after another that are of one group of the optimizer; null:
     /// of none. `begin` is where the first of them begins, 0 for the first run:
     /// padding belongs to the run before it.
@@ -196,6 +220,7 @@ def FSDP_FlatParamOp : FSDP_Op<"flat_param", [
     };
     ::llvm::SmallVector<Run> getRuns();
     ShardedType getShardedType(::mlir::Type elementType);
+    SecondaryType getSecondaryType(::mlir::Type elementType);
     UnshardedType getUnshardedType(::mlir::Type elementType);
   }];
 }

@@ -51,6 +51,25 @@ def FSDP_UnshardedType : FSDP_Type<"Unsharded", "unsharded"> {
   let genVerifyDecl = 1;
 }
 
+def FSDP_SecondaryType : FSDP_Type<"Secondary", "secondary"> {
+  let summary = "this rank's secondary shard of a flat parameter";
+  let description = [{
+    The larger piece that backward gathers the whole of. Elements: `numel / ranks
+    of the flat parameter's secondary axes`.
+
+    Constraints:
+    - secondary_c1: the element type is a float.
+
+    ```mlir
+    !fsdp.secondary<@h0, bf16>
+    ```
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$flatParam,
+                        "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $flatParam `,` $elementType `>`";
+  let genVerifyDecl = 1;
+}
+
 def FSDP_HostType : FSDP_Type<"Host", "host"> {
   let summary = "a tensor in the host's memory";
   let description = [{
