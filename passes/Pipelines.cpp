@@ -67,8 +67,9 @@ void fsdp::buildLogicalPipeline(OpPassManager &pm,
     flatten.unit.push_back((pattern + ":" + apart).str());
   }
   pm.addPass(createFlattenParameters(flatten));
-  pm.addPass(
-      createAssignReductionHooks({options.reductionHook, options.reduceDtype}));
+  pm.addPass(createAssignReductionHooks({options.reductionHook,
+                                         options.reduceDtype, options.lossScale,
+                                         options.gradientDivideFactor}));
   pm.addNestedPass<ProgramOp>(
       createReduceGradients({options.gradientDivideFactor}));
   pm.addNestedPass<ProgramOp>(createInsertReshards());

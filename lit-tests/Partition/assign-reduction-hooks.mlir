@@ -26,6 +26,17 @@
 // RUN: not fsdp-opt %s --fsdp-assign-reduction-hooks=hook=powersgd:warm-start=true 2>&1 | FileCheck %s --check-prefix=KEY
 // KEY: error: reduction hook 'powersgd': expected rank, min-compression-rate, epsilon or error-feedback before '=', got 'warm-start'
 
+// RUN: not fsdp-opt %s --fsdp-assign-reduction-hooks=hook=powersgd:epsilon=1e300 2>&1 | FileCheck %s --check-prefix=LARGE
+// LARGE: error: reduction hook 'powersgd': expected an epsilon from 0 to 1, got '1e300'
+// RUN: not fsdp-opt %s --fsdp-assign-reduction-hooks=hook=bf16:x=1 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: reduction hook 'bf16': expected no options, got 'x=1'
+
+// What it keeps would be in the unit of the gradients.
+// RUN: not fsdp-opt %s --fsdp-assign-reduction-hooks='hook=powersgd loss-scale=1024' 2>&1 | FileCheck %s --check-prefix=SCALE
+// SCALE: error: {{.*}}expected no loss-scale beside reduction-hook powersgd, got 1024: what the hook keeps of gradients would be in that unit, and a resumed run may have another
+// RUN: not fsdp-opt %s --fsdp-assign-reduction-hooks='hook=powersgd gradient-divide-factor=3' 2>&1 | FileCheck %s --check-prefix=FACTOR
+// FACTOR: error: {{.*}}expected no gradient-divide-factor beside reduction-hook powersgd, got 3
+
 // What has shards alone, or pieces, has nothing that this hook could reduce.
 // RUN: not fsdp-opt %fixtures/mixed/model.mlir --fsdp-partition='mesh=shard=2 reduction-hook=powersgd' 2>&1 | FileCheck %s --check-prefix=SHARDS
 // SHARDS: error: expected replicas to reduce over beside reduction-hook powersgd, got unit '{{.*}}' with shards alone: a reduce_scatter leaves a rank the mean of its piece, and nothing that a hook could reduce

@@ -49,8 +49,6 @@ private:
   json::Array getFlatParams();
   json::Array getStates(FlatParamOp flat);
   json::Array getBuffers();
-  json::Array getResiduals();
-  json::Array getDerivedStates(StateKind kind);
   json::Object getArena();
   bool hasProductsInTF32();
   json::Object getNcclSettings();
@@ -226,38 +224,6 @@ json::Array ManifestWriter::getBuffers() {
         {"init", getInit(state.getInitAttr(), isUnsigned)}});
   }
   return buffers;
-}
-
-json::Array ManifestWriter::getResiduals() {
-  json::Array residuals;
-  for (auto state : module.getOps<StateOp>()) {
-    if (state.getKind() != StateKind::residual)
-      continue;
-    auto type = cast<RankedTensorType>(state.getType());
-    residuals.push_back(
-        json::Object{{"name", *state.getCheckpointName()},
-                     {"dtype", getDtypeName(type.getElementType())},
-                     {"shape", toJson(type.getShape())},
-                     {"offset", int64_t(*state.getOffset())},
-                     {"init", getInit(state.getInitAttr())}});
-  }
-  return residuals;
-}
-
-/// States of flat parameters of that kind, which no checkpoint has.
-json::Array ManifestWriter::getDerivedStates(StateKind kind) {
-  json::Array states;
-  for (auto state : module.getOps<StateOp>()) {
-    if (state.getKind() != kind)
-      continue;
-    auto type = cast<RankedTensorType>(state.getType());
-    states.push_back(
-        json::Object{{"flat_param", *state.getFlatParam()},
-                     {"dtype", getDtypeName(type.getElementType())},
-                     {"numel", type.getNumElements()},
-                     {"offset", int64_t(*state.getOffset())}});
-  }
-  return states;
 }
 
 /// The largest program's, and what is common to all.
@@ -557,8 +523,8 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
       {"arena", getArena()},
       {"flat_params", getFlatParams()},
       {"buffers", getBuffers()},
-      {"accumulators", getDerivedStates(StateKind::accumulator)},
-      {"gathered", getDerivedStates(StateKind::gathered)},
+      {"accumulators", getDerivedStates(module, StateKind::accumulator)},
+      {"gathered", getDerivedStates(module, StateKind::gathered)},
       {"programs", std::move(programs)}};
   if (auto notes = module->getAttrOfType<ArrayAttr>(names::kNotes))
     manifest["notes"] = toJson(notes);
@@ -566,7 +532,7 @@ std::string ManifestWriter::write(ArrayRef<sched::StepProgram> extracted) {
     manifest["config"] = std::move(*config);
   if (auto traced = module->getAttrOfType<DictionaryAttr>(names::kTraced))
     manifest["traced"] = getTraced(traced);
-  if (json::Array residuals = getResiduals(); !residuals.empty())
+  if (json::Array residuals = getResiduals(module); !residuals.empty())
     manifest["residuals"] = std::move(residuals);
   if (module->hasAttr(names::kSkipsNonfinite))
     manifest["skips_nonfinite"] = true;

@@ -97,3 +97,34 @@ bool fsdp::hasApproximations(ModuleOp module) {
                         return device.walk(find).wasInterrupted();
                       });
 }
+
+llvm::json::Array fsdp::getResiduals(ModuleOp module) {
+  llvm::json::Array residuals;
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getKind() != StateKind::residual)
+      continue;
+    auto type = cast<RankedTensorType>(state.getType());
+    residuals.push_back(
+        llvm::json::Object{{"name", *state.getCheckpointName()},
+                           {"dtype", getDtypeName(type.getElementType())},
+                           {"shape", toJson(type.getShape())},
+                           {"offset", int64_t(*state.getOffset())},
+                           {"init", getInit(state.getInitAttr())}});
+  }
+  return residuals;
+}
+
+llvm::json::Array fsdp::getDerivedStates(ModuleOp module, StateKind kind) {
+  llvm::json::Array states;
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getKind() != kind)
+      continue;
+    auto type = cast<RankedTensorType>(state.getType());
+    states.push_back(
+        llvm::json::Object{{"flat_param", *state.getFlatParam()},
+                           {"dtype", getDtypeName(type.getElementType())},
+                           {"numel", type.getNumElements()},
+                           {"offset", int64_t(*state.getOffset())}});
+  }
+  return states;
+}

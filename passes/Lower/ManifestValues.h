@@ -8,6 +8,8 @@
 #ifndef FSDP_PASSES_LOWER_MANIFESTVALUES_H
 #define FSDP_PASSES_LOWER_MANIFESTVALUES_H
 
+#include "fsdp/Dialect/FSDP/IR/FSDP.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -31,6 +33,11 @@ StringRef getStoredDtype(RankedTensorType type, bool isUnsigned);
 /// An initialiser of the input contract; null where only a file can tell. Its
 /// integers are read without a sign if @isUnsigned.
 llvm::json::Value getInit(Attribute attr, bool isUnsigned = false);
+
+/// What reduction hooks keep, each rank's own.
+llvm::json::Array getResiduals(ModuleOp module);
+/// States of flat parameters of that kind, which no checkpoint has.
+llvm::json::Array getDerivedStates(ModuleOp module, StateKind kind);
 
 /// Whether code for CUDA devices has approximate instructions.
 bool hasApproximations(ModuleOp module);

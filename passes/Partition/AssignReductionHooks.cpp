@@ -31,8 +31,10 @@ static LogicalResult checkReplicas(FlatParamOp flat, MeshOp mesh,
   if (mesh.getGroupSize(flat.getShardAxes()) == 1)
     diag << "on one rank";
   else
-    diag << "with shards alone: a reduce_scatter leaves a rank the mean of its "
-            "piece, and nothing that a hook could reduce";
+    diag
+        << "with shards alone: a reduce_scatter leaves a rank the mean of its "
+           "piece, and nothing that a hook could reduce (strategy no_shard, or "
+           "a mesh with a replicate axis, has replicas)";
   diag.attachNote(mesh.getLoc()) << "the mesh is here";
   return diag;
 }
@@ -60,6 +62,8 @@ struct AssignReductionHooks
     }
     if (!type.empty())
       return markAllAnalysesPreserved();
+    if (failed(checkUnits(module)))
+      return signalPassFailure();
     SymbolTable symbols(module);
     for (auto flat : module.getOps<FlatParamOp>())
       if (flat.getTrainable() && !flat.isRankOwn() &&
@@ -68,6 +72,23 @@ struct AssignReductionHooks
   }
 
 private:
+  /// A run may be resumed with other numbers than it was saved with: what a
+  /// hook kept of gradients in one unit is no summand of those in another.
+  /// (Whether it keeps anything beside a dynamic scale
+  /// fsdp-apply-reduction-hooks asks.)
+  LogicalResult checkUnits(ModuleOp module) {
+    bool isFixed =
+        !lossScale.empty() && !StringRef(lossScale).starts_with("dynamic");
+    if (!isFixed && gradientDivideFactor.empty())
+      return success();
+    return emitInputError(module, "expected no ")
+           << (isFixed ? "loss-scale" : "gradient-divide-factor")
+           << " beside reduction-hook " << hook << ", got "
+           << (isFixed ? lossScale : gradientDivideFactor)
+           << ": what the hook keeps of gradients would be in that unit, and "
+              "a resumed run may have another";
+  }
+
   LogicalResult assign(FlatParamOp flat, MeshOp mesh) {
     if (failed(checkReplicas(flat, mesh, hook)) ||
         failed(readHook(flat, hook, getHookTarget(flat, mesh))))

@@ -436,11 +436,13 @@ private:
     if (failed(gather) || failed(reduce) || failed(buffers) ||
         failed(outputs) || failed(units))
       return failure();
-    auto table = UnitTable::get(
-        *units, std::vector<std::string>(unit),
-        {*chosen, *gather, *reduce, std::nullopt, reshardAfterBackward,
-         std::nullopt}, *shape,
-        &getContext());
+    UnitSettings usual;
+    usual.strategy = *chosen;
+    usual.paramDtype = *gather;
+    usual.reduceDtype = *reduce;
+    usual.reshardAfterBackward = reshardAfterBackward;
+    auto table = UnitTable::get(*units, std::vector<std::string>(unit), usual,
+                                *shape, &getContext());
     if (!table)
       return fail(func, table.takeError());
     if (failed(checkEvaluations(steps, *gather || table->hasParamDtypes())))

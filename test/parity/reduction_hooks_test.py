@@ -7,6 +7,7 @@ import array
 import json
 import math
 import pathlib
+import random
 import unittest
 
 from powersgd import LR, MATRICES, MODEL, SHAPES, SIZES, STEPS, gradients, start
@@ -235,6 +236,32 @@ class ReductionHooks(StepTest):
             _, q = approximate(sums, to_rows(initial[name], columns))
             off = max(abs(x - y) for x, y in zip(numbers(kept[f"residuals/{name}.powersgd_q"]), sum(q, [])))
             self.assertLess(off, 1e-4)
+
+    def test_columns_that_others_span(self):
+        """Gradients of lower rank than their approximation are sent as they are: what rounding leaves of further columns
+        is no direction."""
+        def outer(step):
+            source = random.Random(step)
+            result = {}
+            for name, size in SIZES.items():
+                rows, columns = MATRICES.get(name, (1, size))
+                a, b = ([source.gauss(0, 1) for _ in range(length)] for length in (rows, columns))
+                result[name] = [x * y for x in a for y in b]
+            return result
+        wanted = [outer(step) for step in range(4)]
+        for rank in (1, 2, 4):
+            with self.subTest(rank=rank):
+                hook = f"powersgd:rank={rank},min-compression-rate=0.5"
+                _, saved = self.run_steps(self.build(hook, "shard=2", *WHOLE), "shard=2",
+                                          batches=[lambda _, step=step: step for step in wanted])
+                before = start()
+                for step, gradient in enumerate(wanted, 1):
+                    after = self.read(saved, step)
+                    for name in SIZES:
+                        found = numbers(after[name])
+                        off = max(abs((x - y) / LR - g) for x, y, g in zip(before[name], found, gradient[name]))
+                        self.assertLess(off, 2e-3 * max(map(abs, gradient[name])), f"{name}, step {step}")
+                        before[name] = found
 
     def test_traffic(self):
         """docs/traffic.md: what is sent whole and the P, then the Q, and the loss and its like."""

@@ -82,7 +82,11 @@ def AssignReductionHooks
     Option<"hook", "hook", "std::string", /*default=*/"",
            "NAME or NAME:KEY=VALUE,..; no hook where empty">,
     Option<"reduceDtype", "reduce-dtype", "std::string", /*default=*/"",
-           "what fsdp-flatten-parameters was given beside it">
+           "what fsdp-flatten-parameters was given beside it">,
+    Option<"lossScale", "loss-scale", "std::string", /*default=*/"",
+           "what fsdp-scale-loss is given beside it">,
+    Option<"gradientDivideFactor", "gradient-divide-factor", "std::string",
+           /*default=*/"", "what fsdp-reduce-gradients was given beside it">
   ];
 }
 

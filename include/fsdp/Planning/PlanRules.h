@@ -57,6 +57,13 @@ FSDP_WORDS(sched::PlanRules::Keep,
            {E::Never, "true", "freed, and gathered again"},
            {E::Always, "false", "kept"})
 
+/// FSDP2's argument, which is of a module, takes a number, too.
+template <>
+inline std::string listWords<sched::PlanRules::Keep>() {
+  return "auto, true or false (a number of ranks is of units: --unit "
+         "PATTERN:reshard-after-forward=RANKS)";
+}
+
 FSDP_WORDS(sched::PlanRules::Recompute,
            {E::Auto, "auto", "what makes the step fit, or pays (default)"},
            {E::Never, "none", "nothing"},

@@ -264,11 +264,6 @@ int64_t UnitTable::countShards(StringRef unit) const {
   return countRanks(getSettings(unit).strategy, mesh);
 }
 
-int64_t UnitTable::countShards(StringRef unit) const {
-  return countRanks(
-      fsdp::getSharding(getSettings(unit).strategy, mesh).shardAxes);
-}
-
 bool UnitTable::hasParamDtypes() const {
   return llvm::any_of(
       specs, [](const UnitSpec &spec) { return bool(spec.paramDtype); });

@@ -303,7 +303,8 @@ void Candidates::addOptions(const LoweredStep &step, const PlanReport &report,
     addOption("--offload-optimizer").kernels.offloadOptimizer = true;
   if (communicates) {
     if (facts.hasWide && given.partition.paramDtype.empty() &&
-        given.partition.reduceDtype.empty()) {
+        given.partition.reduceDtype.empty() &&
+        given.partition.reductionHook.empty()) {
       PlanOptions &options =
           addOption("--param-dtype bf16 --reduce-dtype bf16");
       options.partition.paramDtype = options.partition.reduceDtype = "bf16";

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttributeEntries.h"
+#include "CustomAssembly.h"
 #include "ReductionHooksInterface.h"
 #include "fsdp/Dialect/FSDP/IR/AttributeNames.h"
 #include "fsdp/Dialect/FSDP/IR/FSDP.h"
@@ -247,56 +248,6 @@ SecondaryType::verify(function_ref<InFlightDiagnostic()> emitError,
 //===----------------------------------------------------------------------===//
 // Custom assembly
 //===----------------------------------------------------------------------===//
-
-/// What fsdp.unshard gathers: `<@h0, f32>` for a shard, other types whole.
-static ParseResult parsePieceType(OpAsmParser &parser, Type &type) {
-  OptionalParseResult whole = parser.parseOptionalType(type);
-  if (whole.has_value())
-    return *whole;
-  ShardedType shard;
-  if (parser.parseCustomTypeWithFallback(shard))
-    return failure();
-  type = shard;
-  return success();
-}
-
-static void printPieceType(OpAsmPrinter &printer, Operation *, Type type) {
-  if (auto shard = dyn_cast<ShardedType>(type))
-    printer.printStrippedAttrOrType(shard);
-  else
-    printer << type;
-}
-
-/// One member per line:  <"h.0.weight", tensor<4xf32> at 0>,
-static ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &members) {
-  SmallVector<Attribute> attrs;
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() {
-        MemberAttr member;
-        if (parser.parseCustomAttributeWithFallback(member))
-          return failure();
-        attrs.push_back(member);
-        return success();
-      }))
-    return failure();
-  members = parser.getBuilder().getArrayAttr(attrs);
-  return success();
-}
-
-static void printMembers(OpAsmPrinter &printer, Operation *,
-                         ArrayAttr members) {
-  printer << '[';
-  printer.increaseIndent();
-  llvm::interleave(
-      members.getAsRange<MemberAttr>(),
-      [&](MemberAttr member) {
-        printer.printNewline();
-        printer.printStrippedAttrOrType(member);
-      },
-      [&] { printer << ','; });
-  printer.decreaseIndent();
-  printer.printNewline();
-  printer << ']';
-}
 
 /// %gw at 0, %gb at 1024
 static ParseResult

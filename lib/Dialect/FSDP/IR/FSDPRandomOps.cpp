@@ -34,7 +34,6 @@ LogicalResult RandomOp::verify() {
   // random_c3
   if (type.getNumElements() > rng::mostElements)
     return emitOpError("expected at most ")
-           << rng::mostElements << " elements, got "
-           << type.getNumElements();
+           << rng::mostElements << " elements, got " << type.getNumElements();
   return success();
 }

@@ -58,6 +58,8 @@ NamedHooks::read(StringRef text) const {
   auto fail = [&](const Twine &message) {
     return llvm::createStringError("reduction hook '" + name + "': " + message);
   };
+  if (!getCompressedType(name).empty())
+    return fail("expected no options, got '" + options + "'");
   auto hook = hooks.find(name.str());
   if (hook == hooks.end())
     return fail("expected one of " + listNames() +
