@@ -20,9 +20,16 @@ std::vector<std::pair<const Program *, int64_t>>
 runsOf(const Manifest &manifest, int64_t accumulate) {
   if (accumulate == 1)
     return {{&manifest.train(), 1}};
-  return {{&manifest.programOf(1, accumulate), 1},
-          {manifest.microBatch(), accumulate - 2},
-          {manifest.lastMicroBatch(), 1}};
+  std::vector<std::pair<const Program *, int64_t>> runs = {
+      {manifest.lastMicroBatch(), 1}};
+  int64_t others = accumulate - 1;
+  if (const Program *first = manifest.firstMicroBatch()) {
+    runs.emplace_back(first, 1);
+    --others;
+  }
+  if (others > 0)
+    runs.emplace_back(manifest.microBatch(), others);
+  return runs;
 }
 
 /// Adds what each of `runs` takes. Nothing is known of a sum where nothing is

@@ -108,6 +108,12 @@ TEST(StepWork, OfMicroBatchesIsTheirSum) {
             "bound: 51.000 ms on some-machine, limited by compute");
   // The limit of what takes most.
   EXPECT_EQ(stepWork(accumulating(), 2).limit, "the reduce queue");
+  // The first one may have a program of its own, which gathers for the others.
+  Manifest gathering = accumulating();
+  gathering.programs.push_back(program(Program::Kind::AccumulateFirst, 4500,
+                                       11000000, "the all_gather queue"));
+  EXPECT_EQ(*stepWork(gathering, 4).flops, 4500 + 2 * 4000 + 5000);
+  EXPECT_EQ(*stepWork(gathering, 2).flops, 4500 + 5000);
 }
 
 TEST(StepWork, IsUnknownWhereAPartIs) {
