@@ -378,7 +378,7 @@ INSTANTIATE_TEST_SUITE_P(
                "programs[0].arena.bytes: expected an integer"},
         Broken{"/programs/0/kind", "test",
                "programs[0].kind: expected one of train, eval, accumulate, "
-               "train_accumulated, got 'test'"},
+               "train_accumulated, accumulate_first, got 'test'"},
         Broken{"/programs/0/kind", "eval", "expected one of kind train"},
         Broken{"/programs", json::array(), "expected one of kind train"},
         Broken{"/programs/0/outputs/1/name", "loss",
