@@ -193,8 +193,12 @@ llvm::Expected<UnitTable> UnitTable::get(ArrayRef<std::string> units,
         settings.reshardAfterForward.value_or(false))
       return failFor(spec->pattern,
                      "expected reshard-after-backward=true beside "
-                     "reshard-after-forward=true, got false: what stays "
-                     "gathered behind backward stays so behind forward");
+                     "reshard-after-forward=" +
+                         Twine(spec->secondaryRanks
+                                   ? std::to_string(spec->secondaryRanks)
+                                   : "true") +
+                         ", got false: what stays gathered behind backward "
+                         "stays so behind forward");
     bool any = false;
     for (StringRef unit : titles) {
       if (!glob->match(getUnitTitle(unit)))
