@@ -593,9 +593,7 @@ Result<Manifest> parseManifest(std::string_view text) {
   readAll(JsonReader(*json, status), manifest);
   if (!status)
     status = checkManifest(manifest);
-  if (status)
-    return status.withContext("manifest");
-  return manifest;
+  return status ? Result<Manifest>(status.withContext("manifest")) : manifest;
 }
 
 } // namespace fsdp::rt::data
